@@ -238,8 +238,8 @@ impl Conflicts<'_> {
         let blocks = config.total_lbw_per_sec;
         if frees > blocks {
             let what = format!(
-                "direct-frees: {frees} blocks/s are more than the {blocks} blocks/s of total-lbw-per-sec, which \
-                 include them - take both from the same moment of the database's log"
+                "direct-frees: {frees} blocks/s is more than total-lbw-per-sec: {blocks} blocks/s, although total-lbw-per-sec \
+                 includes direct-frees - take both from the same moment of the database's log"
             );
             self.add(&["direct-frees", "total-lbw-per-sec"], what);
         }
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn one_read_a_second_is_a_load() {
+    fn a_load_of_one_read_per_second_is_accepted() {
         assert_eq!(check(&config()), []);
     }
 

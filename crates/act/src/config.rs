@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_only_translated_cannot_be_set() {
+    fn a_key_of_an_older_act_cannot_be_set() {
         let mut config = ActConfig::default();
         let refused = config.set("num-queues", "3").unwrap_err().to_string();
         assert_starts_with!(refused, "\"num-queues\" is a key of an older ACT");

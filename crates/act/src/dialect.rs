@@ -10,6 +10,7 @@
 //! and `\r` are white space; `#` starts a comment anywhere. Text after the value counts as part of the value, so the
 //! parser of the value rejects it. ACT drops such text silently.
 
+use results::act_log::encoding;
 use results::format::bare_start;
 
 /// Maximum size of a configuration, bytes. 128 devices with the longest names fit twice.
@@ -23,11 +24,22 @@ pub const DEVICE_NAME_BYTES_MAX: usize = 4095;
 
 /// Why `bytes` cannot be a configuration, whatever its lines are.
 pub fn refusal(bytes: &[u8]) -> Option<String> {
+    if let Some((format, program)) = encoding(bytes) {
+        return Some(format!(
+            "the file is {format}, but a configuration is plain text - convert it: {program} FILE > NEW"
+        ));
+    }
     if bytes.len() > FILE_BYTES_MAX {
         return Some(format!(
-            "{} bytes or more are too many for a configuration, which has at most {FILE_BYTES_MAX} - name the file with \
-             the test's configuration",
+            "the file has {} bytes or more, but a configuration has at most {FILE_BYTES_MAX} - name the file with the test's \
+             configuration",
             bytes.len()
+        ));
+    }
+    if let Some(zero_offset) = bytes.iter().position(|byte| *byte == 0) {
+        return Some(format!(
+            "its byte {} is 0, so it is not text - name the file with the test's configuration",
+            zero_offset + 1
         ));
     }
     if let Some((number, section)) = server_section(bytes) {
@@ -174,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_s_configuration_is_refused_and_a_brace_in_a_comment_is_none() {
+    fn a_server_configuration_is_refused_but_a_brace_in_a_comment_is_not() {
         let of_server = "# The server.\nservice {\n\tuser root\n}\nnamespace test {\n";
         results::assert_contains!(
             refusal(of_server.as_bytes()).unwrap(),
@@ -206,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_not_utf8_are_named_outside_comments_and_ignored_inside() {
+    fn bytes_that_are_not_utf8_are_refused_except_in_comments() {
         let found: Vec<_> = lines(b"a: 1\nb: \xff\nc: 2 # \xff\n").collect();
         assert_eq!(found.len(), 3);
         let told = "byte 4 of the line is 0xff, which is not UTF-8 - save the file as UTF-8";

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_blocks_follow_each_other_as_in_a_log() {
+    fn the_echo_has_acts_configuration_then_derived_values_then_flashproof_settings() {
         let text = blocks(&config(), &derive(&config()).unwrap());
         assert!(text.starts_with(
             "ACT-STORAGE CONFIGURATION\ndevice-names: sim:capacity=1GiB+seed=2\nnum-devices: 1\n"
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_file_reads_back() {
+    fn a_configuration_written_as_text_parses_to_the_same_configuration() {
         let text = to_text(&config());
         assert_eq!(
             parse(Test::Storage, "written", text.as_bytes())

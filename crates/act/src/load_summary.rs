@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn larger_sectors_make_larger_reads_and_a_range_counts_with_its_mean() {
+    fn reads_are_whole_sectors_and_a_size_range_counts_with_its_mean() {
         let wide = modified(drive("a", 1, None), |it| it.min_io_bytes = Some(4096));
         assert_eq!(
             load_summary(&config(1, 0), std::slice::from_ref(&wide)).flows[0].bytes_mean,
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_and_uncounted_writes_are_noted() {
+    fn unknown_drive_sizes_assumed_sectors_and_uncounted_operations_are_noted() {
         let unknown = modified(drive("a", 1, None), |it| it.min_io_bytes = None);
         let odd = modified(config(1, 1), |it| it.tomb_raider = true);
         let lines = load_summary(&odd, std::slice::from_ref(&unknown))

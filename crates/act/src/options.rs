@@ -33,8 +33,8 @@ choice! {
         /// ACT 6.6 reads the option.
         #[default]
         Act66 = "ACT 6.6",
-        /// Only ACT 4 read the option; a file that gives the option gets a warning.
-        Act4 = "ACT 4",
+        /// Only ACT releases before 6.6 read the option; a file that gives the option gets a warning.
+        OldAct = "older ACTs",
         /// The sizing paper announced the option for ACT 4, and no released ACT reads it. For histogram loads only.
         Paper = "the sizing paper",
         /// A flashproof extension: ACT refuses a file with it.
@@ -170,9 +170,9 @@ impl OptionSpec {
         }
     }
 
-    /// True for a key of ACT 4 that is translated or ignored, so that a configuration does not keep it.
+    /// True for a key of older ACTs that is translated or ignored, so that a configuration does not keep it.
     pub(super) fn is_translated(&self) -> bool {
-        self.since == Since::Act4 && matches!(self.default, OptionDefault::Unset { .. })
+        self.since == Since::OldAct && matches!(self.default, OptionDefault::Unset { .. })
     }
 
     /// On an error the field keeps its value.
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn yes_and_no_are_the_only_flags() {
+    fn a_flag_is_yes_or_no_and_any_other_text_is_refused() {
         assert_eq!(set::<bool>("tomb-raider", "yes"), Ok(true));
         for text in ["y", "Yes", "true", "1", "yes please"] {
             let found = set::<bool>("tomb-raider", text);
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_list_names_each_device_once() {
+    fn device_lists_are_split_and_empty_repeated_or_invalid_names_are_refused() {
         let set = |key, text: &str| {
             let names = set::<Vec<DeviceName>>(key, text)?;
             Ok(names.iter().map(ToString::to_string).collect::<Vec<_>>())
@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_digits_and_nothing_else() {
+    fn a_whole_number_has_only_digits_after_an_optional_plus_sign() {
         let whole_number = |text: &str| whole_number(text).map_err(|problem| problem.to_string());
         for (text, number) in [
             ("0", 0),

@@ -1,5 +1,6 @@
 //! Reads a configuration file and reports every mistake in it, not only the first.
 
+use super::act_keys::{self, ActKey};
 use super::check::conflicts;
 use super::config::{ActConfig, threads_of_queues, unknown};
 use super::dialect::{lines, refusal};
@@ -102,7 +103,7 @@ impl ConfigReader {
         }
     }
 
-    /// Translates ACT 4's threads per queue, and drops an ignored key.
+    /// Translates old ACTs' threads per queue, and drops an ignored key.
     fn translate(&mut self) {
         self.config.scheduler_mode.clear();
         let queues = self.config.num_queues.take();
@@ -112,8 +113,9 @@ impl ConfigReader {
                 self.warn_if_given(
                     key,
                     format!(
-                        "{key} is a key of ACT 4: it is ignored, because service-threads: {service_threads} is given too; \
-                         if the file is of ACT 5.1 to 5.3, flashproof size config FILE translates it"
+                        "{key} is a key of {}: it is ignored, because service-threads: {service_threads} is given too; \
+                         if the file is of ACT 5.1 to 5.3, flashproof size config FILE translates it",
+                        releases(key)
                     ),
                 );
             }
@@ -124,8 +126,9 @@ impl ConfigReader {
                 Ok(service_threads) => {
                     self.config.service_threads = Some(service_threads);
                     let warning = format!(
-                        "num-queues and threads-per-queue are keys of ACT 4: {queues} x {threads} became service-threads: \
-                         {service_threads}"
+                        "num-queues and threads-per-queue are keys of {}: {queues} x {threads} became service-threads: \
+                         {service_threads}",
+                        releases("num-queues")
                     );
                     self.warn("num-queues", warning);
                 }
@@ -140,7 +143,8 @@ impl ConfigReader {
     fn half_of_queues(&mut self, key: &'static str, other_key: &'static str) {
         if !self.seen_keys.contains_key(other_key) {
             let warning = format!(
-                "{key} is a key of ACT 4: it is ignored, because it has no meaning without {other_key}; give service-threads instead"
+                "{key} is a key of {}: it is ignored, because it has no meaning without {other_key}; give service-threads instead",
+                releases(key)
             );
             self.warn(key, warning);
         }
@@ -190,15 +194,20 @@ impl ConfigReader {
                 "commit writes are rounded to {bytes} bytes, or to the device's minimum I/O size where that is larger"
             ),
         };
-        let commit_min =
-            format!("commit-min-bytes is a key of ACT 4 that ACT 6 dropped: {commit_min}");
+        let commit_min = format!(
+            "commit-min-bytes is a key of {}: {commit_min}",
+            releases("commit-min-bytes")
+        );
         self.warn_if_given("commit-min-bytes", commit_min);
-        let scheduler = "scheduler-mode is a key of ACT 4: it is ignored; flashproof records the device's I/O scheduler and does not change it";
-        self.warn_if_given("scheduler-mode", scheduler.to_owned());
+        let scheduler = format!(
+            "scheduler-mode is a key of {}: it is ignored; flashproof records the device's I/O scheduler and does not change it",
+            releases("scheduler-mode")
+        );
+        self.warn_if_given("scheduler-mode", scheduler);
         if report_interval_sec > test_duration_sec {
             let warning = format!(
-                "report-interval-sec: {report_interval_sec} s is longer than the test of {test_duration_sec} s: the only \
-                 report is the one at its end"
+                "report-interval-sec: {report_interval_sec} s is longer than the test of {test_duration_sec} s, so the \
+                 only report comes at the end of the test"
             );
             self.warn("report-interval-sec", warning);
         }
@@ -215,6 +224,11 @@ impl ConfigReader {
             Err(ConfigErrors(located(file, self.problems)))
         }
     }
+}
+
+/// The releases of ACT that read `key`.
+fn releases(key: &str) -> String {
+    act_keys::find(key).map_or_else(String::new, ActKey::releases)
 }
 
 /// Sorts `messages` by line; entries without a line come last.

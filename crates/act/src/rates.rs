@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_1x_load_is_400_17ths_of_a_large_block() {
+    fn the_1x_load_reads_and_writes_400_17ths_of_a_large_block_per_second() {
         let derived = derive_storage(&config()).unwrap();
         assert_eq!(
             derived.records_per_large_block, 85,

@@ -81,8 +81,8 @@ pub fn markdown() -> String {
             "These keys mean the same as in ACT, except for the differences in docs/act-differences.md.",
         ),
         (
-            Since::Act4,
-            "Keys of ACT 4",
+            Since::OldAct,
+            "Keys of older ACTs",
             "Each key gives a warning that says how flashproof treats it.",
         ),
         (
@@ -196,7 +196,7 @@ impl AnnotatedConfig {
             .as_ref()
             .is_some_and(|value| spec.since == Since::Act66 || value != default);
         // Keys of old files are not offered in new ones.
-        if spec.since == Since::Act4 && !is_set {
+        if spec.since == Since::OldAct && !is_set {
             return Ok(());
         }
         let mut text = String::from("\n");
@@ -288,11 +288,11 @@ mod tests {
     }
 
     #[test]
-    fn a_document_reads_back_and_every_option_is_in_it() {
+    fn an_annotated_configuration_parses_back_and_has_every_option() {
         let text = written(config());
         let again = parse(Test::Storage, "a", text.as_bytes()).unwrap();
         assert_eq!((again.config, again.warnings.len()), (config(), 0));
-        for spec in options_of(Test::Storage).filter(|spec| spec.since != Since::Act4) {
+        for spec in options_of(Test::Storage).filter(|spec| spec.since != Since::OldAct) {
             let has = |start: String| text.lines().any(|line| line.starts_with(&start));
             assert!(
                 has(format!("{}:", spec.name)) || has(format!("# {}:", spec.name)),
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn each_option_of_a_document_has_its_explanation_in_the_line_above() {
+    fn each_option_of_an_annotated_configuration_has_its_explanation_above() {
         let text = written(config());
         assert!(text.contains(
             "\n# Share of the writes that read the record first. Unit: %. Default: 0. Allowed: 0 to 100.\nupdate-pct: 0\n"
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_stand_at_their_key_and_cannot_break_out_of_their_comment() {
+    fn notes_are_comments_above_their_key_and_cannot_add_lines_of_configuration() {
         let mut document = AnnotatedConfig::new(config());
         document.note("update-pct", "was 5\nupdate-pct: 100");
         document.note("gone", "said in the head\u{1b}[2J");

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rate_is_multiplied_and_nothing_else() {
+    fn scaling_multiplies_every_rate_and_no_other_option() {
         let mut scaled = config(2000, 1000);
         let told = scale(&mut scaled, factor("1.1")).unwrap();
         assert_eq!(scaled, config(2200, 1100));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_vanishes_or_overflows_changes_nothing_and_all_are_named() {
+    fn a_factor_that_rounds_a_rate_to_0_or_overflows_is_refused_and_changes_nothing() {
         let mut scaled = config(2000, 5);
         let errors = scale(&mut scaled, factor("0.09")).unwrap_err();
         assert!(
@@ -209,7 +209,7 @@ mod tests {
 
     /// 3 of 4 blocks are freed directly, so the fourth is read, however many blocks there are.
     #[test]
-    fn a_ratio_of_blocks_stays_and_large_block_reads_scale_with_the_writes() {
+    fn scaling_keeps_total_lbw_per_sec_and_scales_large_block_reads_with_the_writes() {
         let histogram =
             SizeHistogram::parse("100,100,100,100,100,100,100,100,100,100,100,0").unwrap();
         let mut scaled = ActConfig {

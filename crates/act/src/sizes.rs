@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_shares_over_powers_of_two() {
+    fn values_are_percentages_of_records_larger_than_powers_of_two() {
         let histogram = SizeHistogram::parse("100.00, 100, 84.5,84.50 ,0.00").unwrap();
         let buckets: Vec<_> = histogram.buckets().collect();
         let bucket = |lower_bytes, upper_bytes, share_ppm| SizeBucket {

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_the_load_of_1x_of_all_its_devices() {
+    fn rates_of_a_configuration_count_as_1x_for_all_its_devices_together() {
         let text = "device-names: /dev/a /dev/b\ntest-duration-sec: 60\nread-reqs-per-sec: 1000\nservice-threads: 9\n";
         let base = BaseLoad::of_config(parsed(text), &[]).unwrap();
         let alone = base.multiplied(factor("3"), &[0]).unwrap();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn each_other_device_gets_the_load_of_one_device_of_the_file() {
+    fn each_device_given_in_place_of_those_of_the_file_gets_the_load_of_one_device() {
         let text = "device-names: /dev/a\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n";
         let base = BaseLoad::of_config(parsed(text), &names(3)).unwrap();
         assert_eq!(base.config().device_names, names(3));

@@ -1,4 +1,4 @@
-//! The option table: first the rows of ACT 6.6, in the order in which ACT echoes them, then the rows of ACT 4 and
+//! The option table: first the rows of ACT 6.6, in the order in which ACT echoes them, then the rows of older ACTs and
 //! flashproof. Also the configuration, with a field for each row, and functions that find a row.
 //!
 //! An option is declared once: parsing, checking, the echo, `--help` and docs/options.md all read its row. Defaults and
@@ -229,7 +229,7 @@ options! {
         advice: "The value 0 never stops the test. The run says at its end whether the drive or flashproof was slow.",
     }
     "commit-min-bytes" => commit_min_bytes: u32 [
-        unit: "bytes", kind: OptionKind::Whole { min: 0, max: RECORD_BYTES_MAX, power_of_two: true }, since: Since::Act4,
+        unit: "bytes", kind: OptionKind::Whole { min: 0, max: RECORD_BYTES_MAX, power_of_two: true }, since: Since::OldAct,
     ] {
         help: "Rounds the size and the offset of every commit write to a multiple of this.",
         advice: "The value 0, or a value below the device's minimum I/O size, rounds to that minimum. The key needs \
@@ -237,21 +237,21 @@ options! {
     }
     "num-queues" => num_queues: Option<u32> [
         kind: from(1, U32_MAX), default: OptionDefault::Unset { word: None, what: "service-threads decides" },
-        since: Since::Act4,
+        since: Since::OldAct, tests: BOTH,
     ] {
         help: "Becomes service-threads: num-queues x threads-per-queue.",
         advice: "Write service-threads instead; it takes precedence if both are given.",
     }
     "threads-per-queue" => threads_per_queue: Option<u32> [
         kind: from(1, U32_MAX), default: OptionDefault::Unset { word: None, what: "service-threads decides" },
-        since: Since::Act4,
+        since: Since::OldAct, tests: BOTH,
     ] {
         help: "Becomes service-threads: num-queues x threads-per-queue.",
         advice: "Write service-threads instead; it takes precedence if both are given.",
     }
     "scheduler-mode" => scheduler_mode: String [
         kind: OptionKind::Word, default: OptionDefault::Unset { word: None, what: "the scheduler is not changed" },
-        since: Since::Act4,
+        since: Since::OldAct, tests: BOTH,
     ] {
         help: "Ignored: the I/O scheduler of the device is recorded, never changed.",
         advice: "Set the scheduler with a udev rule, or write to /sys/block/NAME/queue/scheduler before the run.",
@@ -412,7 +412,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelt_key_is_recognised_and_nonsense_is_not() {
+    fn a_misspelt_key_gets_a_suggestion_and_nonsense_gets_none() {
         let near = |name| nearest(Test::Storage, name);
         assert_eq!(near("recod-bytes"), Some("record-bytes"));
         assert_eq!(near("read_reqs_per_sec"), Some("read-reqs-per-sec"));

@@ -70,9 +70,12 @@ impl ActWorkload {
         };
         if config.arrival != Arrival::Act {
             let arrival = config.arrival;
-            return Some(format!(
-                "run without --as-act (arrival: {arrival}); evenly spaced operations favour a drive"
-            ));
+            let why = if arrival == Arrival::Paced {
+                "; evenly spaced operations favour a drive"
+            } else {
+                ""
+            };
+            return Some(format!("not run with --as-act (arrival: {arrival}){why}"));
         }
         if config.has_histograms() {
             return Some("not the standard mix: record sizes come from histograms".to_owned());

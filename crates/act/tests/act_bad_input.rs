@@ -61,7 +61,7 @@ fn warnings(file: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_good_file_is_good() {
+fn the_valid_file_gets_no_warnings_with_lf_or_crlf_line_ends() {
     assert_eq!(warnings(GOOD), [""; 0]);
     assert_eq!(warnings(&GOOD.replace('\n', "\r\n")), [""; 0]);
 }
@@ -83,7 +83,7 @@ fn each_mistake_is_reported_with_its_line_and_a_remedy() {
 }
 
 #[test]
-fn a_histogram_of_a_rate_is_missing_at_the_line_of_the_rate() {
+fn a_missing_histogram_is_reported_at_the_line_of_its_rate() {
     let without = HISTOGRAMS
         .lines()
         .filter(|line| !line.starts_with("storage-write"))
@@ -133,7 +133,7 @@ const HISTOGRAMS: &str = "device-names: /dev/a\ntest-duration-sec: 60\nread-reqs
     direct-frees: 100\nlbr-req-offset: 090\nlbw-req-offset: 110\n";
 
 #[test]
-fn the_histogram_load_is_good() {
+fn the_valid_histogram_load_gets_no_warnings() {
     assert_eq!(warnings(HISTOGRAMS), [""; 0]);
     for line in [
         "record-bytes: 0",
@@ -237,7 +237,7 @@ fn all_mistakes_of_a_file_are_reported_in_the_order_of_its_lines() {
 }
 
 #[test]
-fn files_that_are_no_text_or_no_configuration_are_refused() {
+fn binary_too_large_and_json_files_are_refused() {
     assert_eq!(
         errors([GOOD.as_bytes(), b"seed: \xff1\n"].concat()),
         ["a.conf:4: byte 7 of the line is 0xff, which is not UTF-8 - save the file as UTF-8"]
@@ -245,10 +245,34 @@ fn files_that_are_no_text_or_no_configuration_are_refused() {
     assert_eq!(
         errors(vec![b'\n'; (1 << 20) + 1]),
         [
-            "a.conf: 1048577 bytes or more are too many for a configuration, which has at most 1048576 - name the file with \
+            "a.conf: the file has 1048577 bytes or more, but a configuration has at most 1048576 - name the file with \
           the test's configuration"
         ]
     );
+    let utf16: Vec<u8> = "\u{feff}a: 1\n"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    for (bytes, why) in [
+        (
+            &utf16[..],
+            "the file is UTF-16, as PowerShell writes it, but a configuration is plain text - convert it: iconv -f UTF-16 \
+             -t UTF-8 FILE > NEW",
+        ),
+        (
+            b"\x1f\x8b\x08\0",
+            "the file is compressed with gzip, but a configuration is plain text - convert it: zcat FILE > NEW",
+        ),
+        (
+            b"a: 1\n\0",
+            "its byte 6 is 0, so it is not text - name the file with the test's configuration",
+        ),
+    ] {
+        let why = format!("a.conf: {why}");
+        assert_eq!(errors(bytes), [&*why]);
+        let read = act::legacy::read("a.conf", bytes, &Default::default());
+        assert_eq!(read.unwrap_err().to_string(), why);
+    }
     let json = [
         "a.conf: this is JSON, not a configuration - write one \"name: value\" per line; flashproof size config writes such a \
          file",
@@ -261,7 +285,7 @@ fn files_that_are_no_text_or_no_configuration_are_refused() {
 }
 
 #[test]
-fn keys_of_act_4_are_translated_with_a_note() {
+fn keys_of_older_acts_are_translated_with_a_note() {
     let file = format!(
         "{GOOD}num-queues: 8\nthreads-per-queue: 4\nscheduler-mode: noop\ncommit-min-bytes: 4096\ncommit-to-device: yes\n"
     );
@@ -273,10 +297,10 @@ fn keys_of_act_4_are_translated_with_a_note() {
     assert_eq!(
         warnings(&file),
         [
-            "a.conf:4: num-queues and threads-per-queue are keys of ACT 4: 8 x 4 became service-threads: 32",
-            "a.conf:6: scheduler-mode is a key of ACT 4: it is ignored; flashproof records the device's I/O scheduler \
+            "a.conf:4: num-queues and threads-per-queue are keys of ACT 1.0 to 5.3: 8 x 4 became service-threads: 32",
+            "a.conf:6: scheduler-mode is a key of ACT 1.0 to 6.4: it is ignored; flashproof records the device's I/O scheduler \
              and does not change it",
-            "a.conf:7: commit-min-bytes is a key of ACT 4 that ACT 6 dropped: commit writes are rounded to 4096 bytes, \
+            "a.conf:7: commit-min-bytes is a key of ACT 4.0 to 6.3: commit writes are rounded to 4096 bytes, \
              or to the device's minimum I/O size where that is larger",
         ]
     );
@@ -299,7 +323,7 @@ fn an_interval_longer_than_the_test_is_worth_a_warning() {
     assert_eq!(
         warnings(&format!("{GOOD}report-interval-sec: 61\n")),
         [
-            "a.conf:4: report-interval-sec: 61 s is longer than the test of 60 s: the only report is the one at its end"
+            "a.conf:4: report-interval-sec: 61 s is longer than the test of 60 s, so the only report comes at the end of the test"
         ]
     );
 }

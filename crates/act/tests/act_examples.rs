@@ -83,7 +83,7 @@ fn parsed(test: Test, name: &str) -> Parsed {
 }
 
 #[test]
-fn a_small_load_runs() {
+fn a_load_of_fewer_operations_per_second_than_threads_is_accepted() {
     let storage = derive_storage(&parsed(Test::Storage, "too_small").config)
         .unwrap()
         .read_rate;
@@ -98,7 +98,7 @@ fn a_small_load_runs() {
 }
 
 #[test]
-fn the_largest_record_in_the_largest_block_runs() {
+fn a_record_of_8_mib_that_fills_a_large_block_is_accepted() {
     let derived = derive_storage(&parsed(Test::Storage, "record_8m").config).unwrap();
     assert_eq!(derived.records_per_large_block, 1);
     assert_eq!(derived.record_stored_bytes_max, 8 << 20);
@@ -106,12 +106,12 @@ fn the_largest_record_in_the_largest_block_runs() {
 }
 
 #[test]
-fn queues_of_act_4_yield_to_service_threads() {
+fn queue_keys_of_act_4_are_ignored_with_a_warning_if_service_threads_is_given() {
     let Parsed { config, warnings } = parsed(Test::Storage, "old_queues");
     assert_eq!(config.service_threads, Some(10));
     let ignored = |line: u32, key: &str| {
         format!(
-            "a.conf:{line}: {key} is a key of ACT 4: it is ignored, because service-threads: 10 is given too; if the file \
+            "a.conf:{line}: {key} is a key of ACT 1.0 to 5.3: it is ignored, because service-threads: 10 is given too; if the file \
              is of ACT 5.1 to 5.3, flashproof size config FILE translates it"
         )
     };

@@ -98,7 +98,7 @@ const LIVE_CLUSTER: [Option<f64>; 4] = [
 ];
 
 #[test]
-fn the_final_configuration_runs_as_printed() {
+fn the_papers_final_configuration_is_parsed_as_printed() {
     let config = final_config();
     assert_eq!(config.lbr_req_offset, 90);
     assert_eq!(config.lbw_req_offset, 93, "090 is decimal");
@@ -136,7 +136,7 @@ fn the_examples_are_the_papers_configuration() {
 }
 
 #[test]
-fn rates_are_exact_fractions() {
+fn large_block_rates_of_each_step_of_the_paper_are_exact_fractions() {
     // Mean size of a write, the sum of share x upper edge over all buckets: 36950.2208 bytes.
     let blocks = |derived: &StorageDerived| {
         (
@@ -165,7 +165,7 @@ fn rates_are_exact_fractions() {
 }
 
 #[test]
-fn the_first_two_rows_are_met_within_one_and_a_half_percent() {
+fn the_papers_first_two_rows_of_iostat_values_are_met_within_1_5_percent() {
     for ((name, config), paper) in steps().into_iter().zip(PAPER).take(2) {
         for (ours, papers) in iostat(&config).into_iter().zip(paper) {
             let ratio = ours / papers.unwrap();
@@ -183,7 +183,7 @@ fn the_later_rows_are_missed_by_as_much_as_the_documentation_says() {
 }
 
 #[test]
-fn no_other_rule_meets_the_first_row() {
+fn no_other_rule_for_sizes_within_a_bucket_meets_the_papers_first_row() {
     let (_, bare) = &steps()[0];
     use SizeWithinBucket::{LogUniform, Lower, Uniform, Upper};
     for size_within_bucket in [Lower, Upper, Uniform, LogUniform] {
@@ -236,7 +236,7 @@ fn documented_lines() -> Vec<String> {
 }
 
 #[test]
-fn the_documentation_shows_this_table() {
+fn docs_method_md_has_the_table_of_the_papers_and_the_computed_values() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/method.md");
     let written = fs::read_to_string(path).unwrap();
     let lines = documented_lines();

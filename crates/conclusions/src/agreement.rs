@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn each_value_that_differs_is_named_with_both_values() {
+    fn each_difference_between_a_series_and_its_run_is_reported_with_both_values() {
         let series = certification();
         let changed = |change: &dyn Fn(&mut Manifest)| {
             let mut run = run_of(&series, 2);
@@ -601,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_namespaces_and_nameless_devices_are_told_apart() {
+    fn partitions_namespaces_and_drives_without_serial_numbers_are_distinguished() {
         let device = |serial: Option<&str>| DriveIdentity {
             name: "/dev/a".into(),
             model: None,

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentile_is_resolved_from_one_operation_beyond_it_on() {
+    fn a_percentile_is_resolved_if_at_least_one_operation_is_beyond_it() {
         let least =
             |percent, is: fn(u64, f64) -> bool| (0..200_000).find(|count| is(*count, percent));
         assert_eq!(

@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_baseline_that_passed_is_measured() {
+    fn the_outcome_pass_of_an_old_baseline_is_read_as_measured() {
         let dir = tempfile::tempdir().unwrap();
         let now = crate::testing::baseline_series(&[("/dev/a", 1.0)], "001");
         let mut old = now.clone();
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn another_drive_is_refused_with_both_serial_numbers() {
+    fn a_series_does_not_resume_on_another_drive_and_the_error_has_both_serial_numbers() {
         let mut now = series(1);
         now.devices[0] = drive("/dev/nvme0n1", Some("S9"));
         let differs = check_same(&series(1), &now).unwrap_err();
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_drive_may_have_another_name_but_one_without_a_serial_number_may_not() {
+    fn a_drive_may_be_renamed_within_a_series_only_if_it_has_a_serial_number() {
         let mut now = series(1);
         now.devices[0].name = "/dev/nvme7n1".into();
         assert_eq!(check_same(&series(1), &now), Ok(()));
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn every_term_that_differs_is_named() {
+    fn every_option_that_differs_when_a_series_resumes_is_reported() {
         let mut now = series(1);
         now.terms = vec![
             ("load".into(), "20x".into()),
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn another_configuration_is_refused_by_the_keys_that_differ() {
+    fn a_series_does_not_resume_with_another_configuration_and_changed_keys_are_named() {
         let with = |text: &str| Series {
             config_1x: text.into(),
             ..series(1)
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn another_number_of_devices_or_another_purpose_is_refused() {
+    fn a_series_does_not_resume_with_more_devices_or_for_another_purpose() {
         let more =
             "it was begun with 1 device, but 2 are given now - give the same options to resume";
         assert_eq!(check_same(&series(1), &series(2)).unwrap_err(), [more]);

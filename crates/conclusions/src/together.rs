@@ -137,7 +137,11 @@ pub fn judge(
                     .start_delay_ms(run, agreed_unix_ms)
                     .filter(|delay| delay.unsigned_abs() > SKEW_MS_MAX);
                 doubts.extend(delay.map(|delay| {
-                    format!("{host} began {delay} ms away from the agreed start; at most {SKEW_MS_MAX} ms are allowed")
+                    let side = if delay < 0 { "before" } else { "after" };
+                    format!(
+                        "{host} began {} ms {side} the agreed start; at most {SKEW_MS_MAX} ms are allowed",
+                        delay.unsigned_abs()
+                    )
                 }));
             }
         }

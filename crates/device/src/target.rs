@@ -284,7 +284,7 @@ fn open_to_read(path: &str, min_size_bytes: u64) -> Result<OpenedTarget, Refusal
 fn note_on_holes(len_bytes: u64, allocated_bytes: u64) -> Option<String> {
     let hole_bytes = len_bytes.saturating_sub(allocated_bytes);
     (hole_bytes > 0)
-        .then(|| format!("{hole_bytes} of its {len_bytes} bytes are holes, and reads of holes do not reach the drive"))
+        .then(|| format!("{hole_bytes} of its {len_bytes} bytes are holes, and reads of holes do not reach the drive; write the whole file before you measure reads"))
 }
 
 #[cfg(test)]
@@ -329,7 +329,7 @@ mod tests {
             ("/tmp", "it is a directory, not a block device"),
             (
                 small,
-                "its 4096 bytes are less than the 8192 bytes of the largest operation",
+                "its 4096 bytes are less than the 8192 bytes of one operation",
             ),
         ] {
             let text = Target::read_only(path, 8192).unwrap_err().to_string();

@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_that_the_queue_returned_keeps_the_issue_time_of_its_first_submission() {
+    fn a_resubmitted_operation_keeps_the_issue_time_of_its_first_submission() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, vec![7; 8192]).unwrap();

@@ -325,7 +325,7 @@ fn a_flush_reaches_the_device_and_plain_writes_cause_no_flush() {
 }
 
 #[test]
-fn a_range_is_written_back_without_a_flush() {
+fn sync_file_range_writes_a_range_back_without_a_flush() {
     let steps = WriteBack {
         write: true,
         wait_after: true,

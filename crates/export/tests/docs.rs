@@ -9,7 +9,7 @@ const END: &str = "<!-- End of the generated part -->\n";
 pub(crate) const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/data.md");
 
 #[test]
-fn the_page_has_the_tables_as_they_are_declared() {
+fn data_md_documents_the_tables_as_they_are_declared() {
     let tables: Vec<String> = export::TABLES
         .iter()
         .map(export::TableSchema::markdown)

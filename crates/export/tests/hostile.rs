@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn links_pipes_and_long_lines_in_a_run_are_named_and_other_runs_are_exported() {
+fn runs_with_links_pipes_or_overlong_lines_are_reported_and_others_are_exported() {
     let parent = tempfile::tempdir().unwrap();
     let runs = parent.path().join("runs");
     fs::create_dir(&runs).unwrap();

@@ -273,7 +273,7 @@ fn telemetry_has_each_measured_value_and_its_device() {
 }
 
 #[test]
-fn the_same_runs_give_the_same_bytes_wherever_they_are_and_a_copy_is_left_out() {
+fn an_export_does_not_depend_on_the_directory_of_the_runs_and_skips_copies_of_a_run() {
     let parent = tempfile::tempdir().unwrap();
     let at = |name: &str| parent.path().join(name);
     for (name, seed) in [
@@ -438,7 +438,7 @@ pub(crate) fn write_rating(dir: &Path, drive: Drive, rating: f64, began_unix_ms:
 }
 
 #[test]
-fn a_series_is_trusted_only_where_its_runs_confirm_it() {
+fn the_result_of_a_series_is_exported_only_if_its_runs_confirm_it() {
     let parent = tempfile::tempdir().unwrap();
     let at = |name: &str| parent.path().join("series").join(name);
     write_rating(&at("true"), SOUND, 20.0, 1);

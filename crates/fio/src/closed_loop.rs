@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_depth_doubles_until_it_fails_and_is_then_bisected() {
+    fn a_latency_target_doubles_the_depth_until_it_is_missed_and_then_bisects() {
         let target = LatencyTargetOptions {
             latency_ns: 1_000,
             window_ns: 50_000_000,
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_follows_a_number_of_operations_or_a_time() {
+    fn thinktime_pauses_after_a_number_of_operations_or_a_time() {
         let think = ThinkTime {
             pause_ns: 500,
             blocks: 3,

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_have_their_share_of_zeros_or_of_the_pattern_at_the_end() {
+    fn each_chunk_ends_in_its_compressible_share_of_zeros_or_of_the_pattern() {
         let content = modified(ContentOptions::default(), |it| it.compress_pct = 25);
         let mut data = [0xaa; 8192];
         content.fill_mixed(&mut data, 7, 4096, Some(42));

@@ -33,7 +33,8 @@ pub(super) fn check_section(
     if let Some((direct, buffered, given)) = both_given(section, "direct", "buffered")
         && direct == buffered
     {
-        let why = "direct and buffered contradict each other - the last of them counts";
+        let why =
+            "direct and buffered contradict each other: the last one given counts - leave one out";
         warnings.push(Problem::new(&given.position, why));
     }
 }
@@ -85,7 +86,7 @@ impl Job {
             (searches && (has_rates || thinks))
                 .then_some("latency_target searches for a queue depth, but a rate or thinktime bounds the load instead - leave one of them out"),
             (self.refill_at().is_some() && (has_rates || thinks || searches))
-                .then_some("iodepth_low and iodepth_batch_complete_min cannot be combined with a rate, thinktime or latency_target - leave them out, or leave out rate, thinktime and latency_target"),
+                .then_some("iodepth_low and iodepth_batch_complete_min cannot be combined with a rate, thinktime or latency_target - leave out iodepth_low and iodepth_batch_complete_min, or leave out rate, thinktime and latency_target"),
             (self.waits_for.is_some() && self.stonewall)
                 .then_some("wait_for and stonewall contradict each other - leave one out"),
             (has_log && has_others)

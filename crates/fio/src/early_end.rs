@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn criteria_are_written_as_in_fio() {
+    fn steady_state_criteria_are_parsed_and_printed_as_in_fio() {
         let text = |given| {
             SteadyCriterion::parse(given)
                 .map(|criterion| criterion.text())

@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_of_version_2_have_waits_or_no_times() {
+    fn iologs_of_version_2_have_no_times_except_those_of_wait_lines() {
         let closed = "fio version 2 iolog\na add\na read 0 4096\na write 4096 4096\n";
         assert!(
             parse(&ReplayOptions::default(), closed)

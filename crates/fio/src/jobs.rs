@@ -154,7 +154,7 @@ pub fn jobs(
             warnings.push(Problem::of_job(&job.name, why));
         }
         if job.reads_back() && job.time_based && job.verify.backlog == 0 {
-            let why = "verify will not read any write back, because a time_based job of flashproof writes until its runtime ends, as with fio's synchronous engines; with asynchronous engines fio also reads back after each pass - give verify_backlog, or leave out time_based";
+            let why = "verify will not read any write back, because the time_based job writes until its runtime ends - give verify_backlog, or leave out time_based (fio's asynchronous engines would also read back after each pass)";
             warnings.push(Problem::of_job(&job.name, why));
         }
         job.numbers_iolog = jobs

@@ -69,8 +69,8 @@ static MISSING: &[&str] = &[
     "thinkcycles: the load with pauses during which the job sleeps",
     "rw_sequencer percentage_sequential random_sequence_stride bs_unaligned blocksize_unaligned bs_is_seq_rand \
      offset_align: operations in the order of rw, with aligned blocks",
-    "rwmixcycle: the same mix, in which the direction of each operation is drawn by itself; fio removed this option too",
-    "num_range atomic: single operations",
+    "rwmixcycle: the same mix, in which the direction of each operation is drawn independently; fio removed this option too",
+    "num_range atomic: ordinary operations, each on one range",
     "unified_rw_reporting: the same operations, with each direction reported separately",
     "cgroup cgroup_weight cgroup_nodelete uid gid ioprio: the load with the settings of this process (start \
      flashproof under nice or systemd-run to set them)",

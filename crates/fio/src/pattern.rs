@@ -353,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_map_visits_each_unit_once_and_then_begins_again() {
+    fn a_random_map_visits_each_block_once_and_then_begins_again() {
         for units in [1, 63, 64, 65, 4_096, 4_097, 300_000] {
             let mut map = RandomMap::new(units);
             let mut random = Random::new(units);
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_drawn_in_their_proportions() {
+    fn block_sizes_of_bssplit_and_bsrange_are_drawn_in_their_proportions() {
         let mut random = Random::new(1);
         let value = |text| OptionValue {
             text,

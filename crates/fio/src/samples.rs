@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_is_an_operation_or_a_period() {
+    fn a_log_sample_is_one_operation_or_the_sum_over_a_period() {
         let each = Samples::new(0, 1_000, 9_000, false);
         [999, 1_500, 9_500]
             .into_iter()

@@ -344,7 +344,7 @@ pub(super) static KNOWN: &[KnownOption] = known! {
     "verify_fatal" Bool = "0", boolean => |job, is_fatal| job.verify.is_fatal = is_fatal;
         "1: the job ends at the first wrong block"
     "verify_dump" Bool = "0", boolean => |job, dumps| job.verify.dumps = dumps;
-        "1: writes a wrong block, and the right one if it can be computed, to FILE.OFFSET.received and FILE.OFFSET.expected"
+        "1: writes each wrong block to FILE.OFFSET.received, and the right block, if it can be computed, to FILE.OFFSET.expected"
     "verify_backlog" Value = "0", count(0, 1 << 24) => |job, writes| job.verify.backlog = writes;
         "reads back after every N writes instead of only at the end"
     "verify_backlog_batch" Value = "verify_backlog", count(0, 1 << 24) => |job, writes| job.verify.batch = writes;

@@ -64,7 +64,7 @@ fn operations_of(mut plan: Plan, lane: usize, most: usize) -> Vec<(OpKind, u64, 
 }
 
 #[test]
-fn a_sequence_runs_to_the_end_and_begins_again_until_its_time_is_over() {
+fn a_sequential_job_starts_over_at_its_end_until_io_size_or_runtime_is_reached() {
     let seen = operations("rw=read bs=4k offset=64k size=16k", 0, 99);
     assert_eq!(
         seen,
@@ -137,7 +137,7 @@ fn sequences_can_skip_or_run_backwards_and_can_start_at_random_offsets() {
 }
 
 #[test]
-fn options_that_are_off_are_accepted_and_file_names_follow_the_options() {
+fn options_turned_off_are_accepted_unsupported_values_refused_and_file_names_add_up() {
     let off = "verify=0\ndo_verify=1\nzonemode=none\nmax_open_zones=0\nread_beyond_wp=0\nunified_rw_reporting=none\nrw_sequencer=sequential\nnuma_mem_policy=local\nflow=0\nreplay_align=0\nreplay_time_scale=100\nss_interval=1\nlatency_run=0";
     assert!(read(&format!("[a]\nfilename=sim:\n{off}")).is_ok());
     for (option, says) in [
@@ -170,7 +170,7 @@ fn options_that_are_off_are_accepted_and_file_names_follow_the_options() {
 }
 
 #[test]
-fn a_job_called_after_a_device_is_on_this_device_and_clones_use_the_directories_in_turn() {
+fn a_job_named_after_a_device_uses_the_device_and_clones_use_directories_in_turn() {
     let names = |text: &str| -> Vec<String> {
         let (loads, _) = read(text).unwrap();
         loads[0].devices.iter().map(ToString::to_string).collect()
@@ -735,7 +735,7 @@ fn build_on(load: &FioLoad, device: &str) -> RunPlan {
 }
 
 #[test]
-fn a_sequence_with_steps_ends_or_begins_again_at_the_end_of_the_file() {
+fn rw_with_an_offset_step_ends_or_begins_again_at_the_end_of_the_file() {
     let offsets = |lines: &str| {
         operations(lines, 0, 999)
             .iter()
@@ -893,7 +893,7 @@ fn mistakes_that_fio_only_warns_about_are_warnings_here() {
             "direct=1 time_based",
             "time_based has no effect without a runtime",
         ),
-        ("direct=0 buffered=0", "the last of them counts"),
+        ("direct=0 buffered=0", "the last one given counts"),
         (
             "direct=1 write_hist_log=h",
             "write_hist_log has no effect without log_hist_msec",

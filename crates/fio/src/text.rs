@@ -568,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn options_may_have_one_hyphen_and_a_separate_number() {
+    fn options_may_begin_with_one_hyphen_and_have_a_number_after_a_blank() {
         let text = "-direct=1 -iodepth 8 -thread -lockmem 1g -rw=randread -group_reporting -name=x y.fio -output=z";
         let line = command_line(&words(text)).unwrap();
         let expected = "direct=1 iodepth=8 thread lockmem=1g rw=randread group_reporting";

@@ -126,7 +126,7 @@ fn split_by_wait_for(
                 let name = quoted(name);
                 let other = quoted(&other.name);
                 let why = format!(
-                    "the job waits only for {name}, but {other} runs together with {name}: flashproof waits for all jobs of a run or for none - give {other} a wait_for as well, or give stonewall"
+                    "flashproof cannot wait for {name} alone, because {other} runs together with {name} - give {other} a wait_for too, or give this job stonewall instead of wait_for"
                 );
                 return Err(vec![Problem::of_job(&job.name, why)]);
             }

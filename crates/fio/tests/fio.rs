@@ -21,7 +21,7 @@ fn the_tables_of_options_are_up_to_date() {
 }
 
 #[test]
-fn damaged_job_files_and_command_lines_keep_the_parsers_property() {
+fn truncated_and_edited_job_files_are_refused_in_one_line_or_can_be_built() {
     let whole = include_bytes!("data/mix.fio");
     assert!(assert_fio_property(whole));
     for end in 0..whole.len() {

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_or_number_may_follow_a_name_and_an_equals_sign() {
+    fn name_equals_directory_and_name_equals_positive_number_are_parsed() {
         assert_eq!(
             parse_named_dir("a=b/c"),
             Ok(CandidateDir {

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistyped_word_gets_the_best_tip_or_none() {
+    fn a_mistyped_command_or_option_gets_one_suggestion_or_none() {
         for (line, tip) in [
             ("flashproof storge a.conf", Some("'storage'")),
             ("flashproof doctor --jsn", Some("'--json'")),
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_without_a_port_is_refused_with_an_address_that_has_one() {
+    fn a_missing_or_invalid_port_of_the_witness_is_refused_with_the_reason() {
         for (address, why) in [
             ("host", "the port is missing: give host:7070"),
             ("host:", "the port is not a number"),

@@ -62,7 +62,7 @@ fn row(ended: &Ended, name: &str) -> [f64; 3] {
 }
 
 #[test]
-fn the_papers_example_meets_its_cluster_and_keeps_its_comments() {
+fn align_fits_the_sizing_papers_example_to_the_clusters_io_and_keeps_all_lines() {
     let bench = Bench::new();
     let config = example(&["lbr-req", "lbw-req"]);
     // Half of the writes that iostat counted are flushes.
@@ -426,7 +426,7 @@ fn a_profile_is_a_target_only_if_its_counts_balance() {
 }
 
 #[test]
-fn iostats_output_is_a_target_and_its_flushes_are_no_writes() {
+fn iostats_output_is_accepted_as_a_target_and_flushes_are_subtracted_from_its_writes() {
     let bench = Bench::new();
     let report = |r: f64, w: f64| {
         format!(
@@ -500,7 +500,7 @@ fn invalid_targets_are_refused_before_anything_runs() {
     )
     .expect_error(2, &["tomb-raider"]);
     align(&bench, &example(&[]), CLUSTER, &["--device", "sim:"])
-        .expect_error(2, &["--device names 2 - name as many devices"]);
+        .expect_error(2, &["--device names 2 - name 1 device with --device"]);
     align(&bench, &example(&[]), CLUSTER, &["--node", "BB9"])
         .expect_error(2, &["cannot use --node - it selects from a profile"]);
     align(&bench, &example(&[]), "r/s=1", &[]).expect_error(2, &["w/s is missing"]);

@@ -76,7 +76,7 @@ fn option_values_out_of_range_and_empty_device_names_are_refused() {
 }
 
 #[test]
-fn a_slice_is_seconds_or_a_number_with_a_unit() {
+fn option_slice_accepts_seconds_and_numbers_with_a_unit() {
     for slice in ["5", "5s"] {
         let bench = Bench::new();
         bench
@@ -186,7 +186,7 @@ fn help_fits_a_screen_and_names_each_command_with_its_man_page_and_completions()
 }
 
 #[test]
-fn file_names_that_are_not_utf8_are_handled() {
+fn file_names_that_are_not_utf8_are_accepted_except_by_option_erase() {
     let bench = Bench::new();
     let name = OsStr::from_bytes(b"odd\xff");
     fs::write(bench.path(name), GOOD).unwrap();
@@ -251,7 +251,7 @@ fn a_path_where_no_directory_can_be_created_is_refused() {
 }
 
 #[test]
-fn a_read_only_file_system_is_refused() {
+fn a_run_directory_on_a_read_only_file_system_is_refused() {
     let bench = Bench::new();
     bench.write(CONFIG, GOOD);
     let Some(_disk) = small_disk(&bench, "disk", 8192) else {
@@ -293,7 +293,7 @@ fn a_disk_without_space_for_the_whole_run_is_refused_before_the_start() {
 }
 
 #[test]
-fn report_refuses_paths_that_are_no_runs() {
+fn report_refuses_paths_without_a_readable_run() {
     let bench = Bench::new();
     bench.write(CONFIG, GOOD);
     let expected = [
@@ -323,7 +323,7 @@ fn report_refuses_paths_that_are_no_runs() {
 }
 
 #[test]
-fn closed_and_full_outputs_have_defined_exit_codes() {
+fn closed_outputs_do_not_change_the_exit_code_and_full_outputs_are_an_error() {
     let bench = Bench::new();
     bench.act_storage();
     bench.write(CONFIG, GOOD);

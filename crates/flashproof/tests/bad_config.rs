@@ -11,7 +11,7 @@ use support::{Bench, OUT};
 const GOOD: &str = "device-names: victim\nfile-size-mbytes: 2\ntest-duration-sec: 1\nread-reqs-per-sec: 100\nwrite-reqs-per-sec: 100\n";
 
 #[test]
-fn the_good_configuration_runs_and_erases() {
+fn the_valid_configuration_of_these_tests_runs_and_overwrites_the_file() {
     let bench = Bench::new();
     bench.write_victim("victim", 2);
     let before = bench.read("victim");
@@ -147,7 +147,7 @@ fn files_that_are_no_configurations_are_refused() {
         [0x7f, b'E', b'L', b'F', 0xff, 0xfe, b'\n', 0, 1, 2, b'\n'],
     );
     let ended = storage("binary").expect(2);
-    let error = "binary:1: byte 5 of the line is 0xff, which is not UTF-8";
+    let error = "binary: its byte 8 is 0, so it is not text";
     assert!(ended.errors()[0].starts_with(error), "{}", ended.stderr);
     let mut bytes = ended.stderr.bytes();
     assert!(

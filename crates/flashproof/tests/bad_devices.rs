@@ -37,7 +37,7 @@ fn missing_paths_and_dangling_links_are_refused() {
     let why = "its folder no/folder does not exist; create it, or check the path";
     refused(&bench, "no/folder/file", why);
     symlink("nowhere", bench.path("dangling")).unwrap();
-    let why = "it is a link to nowhere, which does not exist; check where it leads (`ls -l`), or remove it";
+    let why = "it is a link to nowhere, which does not exist; correct the link, or remove it";
     refused(&bench, "dangling", why);
     // With file-size-mbytes, a missing file would be created; but not through a dangling link, nor in a missing folder.
     for (name, why) in [
@@ -61,7 +61,7 @@ fn one_device_under_two_names_is_refused() {
     bench.write_victim("other", 16);
     let why = |other: &str| {
         format!(
-            "it has bytes in common with {other}, which is named too; name each device once, and a partition never together with its disk"
+            "it has bytes in common with {other}, and this run names both; name each device once, and never a partition together with its disk"
         )
     };
     for second in ["two", "three", "./one"] {
@@ -87,7 +87,7 @@ fn one_device_under_two_names_is_refused() {
 }
 
 #[test]
-fn the_placeholder_device_of_the_examples_is_recognised() {
+fn the_placeholder_device_name_of_the_examples_is_refused_with_advice() {
     let bench = Bench::new();
     bench.link_examples();
     let why = "PUT-YOUR-DRIVE-HERE is a placeholder from flashproof's examples, not a device";
@@ -166,7 +166,7 @@ fn a_lack_of_file_descriptors_is_reported_as_the_cause() {
 #[test]
 fn a_path_that_is_no_block_device_is_refused() {
     let bench = Bench::new();
-    let advice = "not a block device; name a whole disk, a partition, or a file with its size (file-size-mbytes; size of fio)";
+    let advice = "not a block device; name a whole disk, a partition, or a file with its size (file-size-mbytes, or size in a fio job)";
     refused(
         &bench,
         "/dev/null",
@@ -180,7 +180,7 @@ fn a_path_that_is_no_block_device_is_refused() {
 }
 
 #[test]
-fn a_file_without_a_size_is_not_written_to() {
+fn a_file_is_not_written_to_without_file_size_mbytes() {
     let bench = Bench::new();
     bench.write_victim("victim", 2);
     let before = bench.read("victim");
@@ -232,8 +232,8 @@ fn a_device_smaller_than_a_large_block_is_refused() {
     let Some(device) = LoopDevice::new(&bench, 65_536, &[]) else {
         return;
     };
-    let why = "its 65536 bytes are less than the 131072 bytes of the largest operation; name a larger device, or make \
-               this operation smaller (large-block-op-kbytes; bs of fio)";
+    let why = "its 65536 bytes are less than the 131072 bytes of one operation; name a larger device, or make \
+               this operation smaller (large-block-op-kbytes, or bs of a fio job)";
     refused(&bench, &device.name, why);
     assert!(device.content().iter().all(|&byte| byte == 0));
     let smaller = load(&device.name, true) + "large-block-op-kbytes: 64\n";
@@ -274,7 +274,7 @@ fn a_missing_permission_is_reported() {
 }
 
 #[test]
-fn one_bad_device_of_several_leaves_all_devices_unwritten() {
+fn if_any_device_is_refused_no_device_is_written_to() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
         return;

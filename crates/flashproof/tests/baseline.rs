@@ -335,7 +335,7 @@ fn a_failed_drive_gets_no_further_jobs_and_a_healthy_drive_gets_all_of_its_jobs(
 
 #[test]
 #[ignore = "eight drives: make soak"]
-fn the_load_of_95_percent_matches_the_drives_true_highest_rate() {
+fn the_95_percent_job_offers_95_percent_of_the_drives_true_highest_rate_within_2_percent() {
     let bench = Bench::new();
     // Jobs have only a few hundred operations: a rate of 200/s varies randomly by some 6/s, and the best of nine depths
     // is some 9/s too high. The mean over reads and writes of eight drives hardly varies.

@@ -124,7 +124,8 @@ fn only_one_process_runs_a_series() {
     let day = ["certify", "--out", SERIES, "--duration", "24h"];
     let mut running = Running::start(bench.prepare(&day));
     running.wait_until("stage 1 runs", || bench.exists("series/stage-1"));
-    let refused = "resuming the series in series - another flashproof process runs this series now";
+    let refused =
+        "cannot resume the series in series - another flashproof process runs this series now";
     bench.flashproof(&day).expect_error(3, &[refused]);
     running.end_by("KILL");
 }
@@ -307,7 +308,7 @@ fn stage_2_may_be_slow_but_has_to_complete() {
 }
 
 #[test]
-fn a_file_whose_intervals_lengthen_the_slices_needs_the_option_slice() {
+fn a_configuration_whose_report_interval_lengthens_the_slices_needs_the_option_slice() {
     let bench = Bench::new();
     let text = "device-names: sim:\ntest-duration-sec: 60\nread-reqs-per-sec: 5\nreport-interval-sec: 7200\n";
     bench.write("rare.conf", text);
@@ -424,7 +425,7 @@ fn a_device_is_prepared_first_and_only_once() {
     ];
     let ended = certify(&bench, &[&[device.name.as_str()], &options[..]].concat()).expect_judged();
     let preparing = format!(
-        "no preparation, or discarded since: {}; preparing first",
+        "not prepared, or discarded after the preparation: {}; preparing first",
         device.name
     );
     ended.says(&[&preparing]);

@@ -401,7 +401,7 @@ fn a_bandwidth_limit_is_judged_after_a_burst_but_a_percentile_is_not() {
 }
 
 #[test]
-fn several_checks_answer_in_a_few_lines_failed_ones_first() {
+fn several_checks_print_fewer_than_24_lines_with_failed_checks_first() {
     let bench = Bench::new();
     let names = "etcd,vault,mysql,longhorn,polkadot,tikv";
     let slow = "sim:read-us=900+write-us=900+channels=1";
@@ -425,7 +425,7 @@ fn several_checks_answer_in_a_few_lines_failed_ones_first() {
 }
 
 #[test]
-fn check_all_prints_one_table_and_writes_json() {
+fn check_all_prints_one_table_and_writes_io_properties_yaml_of_scylladb() {
     let bench = Bench::new();
     let ended = bench
         .flashproof(&[
@@ -441,7 +441,7 @@ fn check_all_prints_one_table_and_writes_json() {
         .expect(0);
     for part in [
         "**MEASURED** - ",
-        "**MEASURED, limits held for 14 s only: ",
+        "**MEASURED, limits held for 8 s to 14 s only: ",
         "**MEASURED, no published limit: ",
         "Do: get the missing answers: flashproof check ",
     ] {
@@ -569,7 +569,7 @@ fn a_users_own_check_runs_and_its_mistakes_are_named() {
         (
             "rw=write",
             "rw=rw\nfiles=fresh",
-            "it reads a file that is not written before",
+            "it reads a file that holds no data before the run",
         ),
         (
             "bs=4k",
@@ -673,7 +673,7 @@ fn a_users_own_check_runs_and_its_mistakes_are_named() {
     let small = bench.flashproof(&["check", "./mine.toml", "sim:capacity=8MiB"]);
     small.expect_error(
         3,
-        &["its ranges need 16.8 MB, but the device has only 8.39 MB"],
+        &["the files of the check need 16.8 MB, but the device has only 8.39 MB"],
     );
     bench
         .flashproof(&["check", "etcd", "nowhere"])
@@ -916,7 +916,10 @@ fn a_too_small_new_file_is_named_and_failed_commits_are_counted_once() {
         "--out",
         "small",
     ]);
-    ended.shows(&["wrote ", " to a file of 4.1 kB, so all writes after"]);
+    ended.shows(&[
+        "wrote ",
+        " to a file of 4.1 kB. After the first 4.1 kB the writes",
+    ]);
     check(&bench, &["./mine.toml", "sim:error-rate=0.01"], 1);
     let verdict: Value = serde_json::from_str(&bench.text("run/log/verdict.json")).unwrap();
     let errors = |name: &str| {
@@ -936,7 +939,7 @@ fn a_too_small_new_file_is_named_and_failed_commits_are_counted_once() {
 }
 
 #[test]
-fn a_memory_file_system_and_writes_to_the_page_cache_are_reported() {
+fn tmpfs_is_refused_and_a_check_answered_by_the_page_cache_is_invalid() {
     let Some(bench) = Bench::on_disk() else {
         return;
     };
@@ -1047,12 +1050,21 @@ fn check_with_only_a_path_prints_three_lines_and_the_next_command() {
             .flashproof(&["check", "sim:", option])
             .expect(0)
             .shows(&["files=existing"]);
+        bench
+            .flashproof(&["check", "etcd", option, "--json"])
+            .expect_error(2, &["cannot be used with", "--json"]);
     }
+    bench
+        .flashproof(&["check", "etcd", "vault", "sim:"])
+        .expect_error(
+            2,
+            &["several checks are joined by commas - run flashproof check etcd,vault sim:"],
+        );
     bench.flashproof(&["check"]).shows(&["takes a look"]);
 }
 
 #[test]
-fn a_look_at_a_device_only_reads_and_judges_written_blocks() {
+fn check_with_only_a_device_never_writes_and_measures_only_written_blocks() {
     let bench = Bench::new();
     // A device attached read-only refuses every write.
     let Some(device) = LoopDevice::new(&bench, 64 << 20, &["--read-only"]) else {
@@ -1093,7 +1105,7 @@ fn a_look_at_a_device_only_reads_and_judges_written_blocks() {
 }
 
 #[test]
-fn a_look_at_a_directory_removes_its_files_also_if_it_is_stopped() {
+fn check_with_only_a_directory_removes_its_files_also_after_a_signal() {
     let Some(bench) = Bench::on_disk() else {
         return;
     };
@@ -1117,7 +1129,7 @@ fn a_look_at_a_directory_removes_its_files_also_if_it_is_stopped() {
 }
 
 #[test]
-fn a_look_at_an_unusable_path_is_refused_and_leaves_no_files() {
+fn check_with_only_an_unusable_path_is_refused_and_leaves_no_files() {
     let bench = Bench::new();
     tool("mkfifo", &[bench.path("fifo").to_str().unwrap()]);
     bench.write("file", "precious");

@@ -155,7 +155,7 @@ fn until_next_second() -> Duration {
 }
 
 #[test]
-fn a_test_sized_from_an_engine_causes_the_engines_io() {
+fn a_test_sized_from_the_log_of_a_record_engine_causes_the_same_io_on_the_device() {
     let look_sec =
         std::env::var("FLASHPROOF_CIRCLE_SEC").map_or(LOOK_SEC, |text| text.parse().unwrap());
     // The log and iostat do not cover exactly the same seconds of a random load, so the numbers of quiet runs differ

@@ -188,7 +188,7 @@ fn wrong_logins_and_certificates_are_refused_and_a_server_without_security_accep
 }
 
 #[test]
-fn losses_of_a_killed_server_are_counted_by_kind_without_writes_in_doubt() {
+fn verify_counts_the_records_that_a_killed_server_lost_as_old_or_missing() {
     let bench = Bench::new();
     // The server writes a buffer only when it is full. A fixed port lets the client reconnect after a restart.
     let port = TcpListener::bind("127.0.0.1:0")
@@ -325,7 +325,7 @@ fn losses_of_a_killed_server_are_counted_by_kind_without_writes_in_doubt() {
 }
 
 #[test]
-fn a_batch_counts_its_records_and_is_verified() {
+fn each_record_of_a_batch_read_is_counted_and_verified() {
     let bench = Bench::new();
     let Some((running, port)) = serve(&bench, CONFIG) else {
         return;
@@ -391,7 +391,7 @@ fn a_batch_counts_its_records_and_is_verified() {
 }
 
 #[test]
-fn a_missing_rack_is_reported_and_rack_aware_reads_need_one() {
+fn prefer_rack_needs_rack_id_and_a_rack_that_no_node_reports_causes_a_warning() {
     let bench = Bench::new();
     let prefer = ["engine", "client", "--replica", "prefer-rack"];
     assert!(

@@ -571,7 +571,7 @@ fn a_server_that_stalls_or_drips_bytes_does_not_delay_others() {
 }
 
 #[test]
-fn a_user_logs_in_with_the_password_once_and_then_with_the_session_token() {
+fn a_lost_connection_is_reopened_with_the_session_token_and_wrong_logins_are_refused() {
     let login = Mode::Login("admin".to_owned(), CREDENTIAL_OF_ADMIN.to_owned());
     let bench = Bench::new();
     let server = InfoServer::start_as(login);
@@ -649,7 +649,7 @@ fn a_user_logs_in_with_the_password_once_and_then_with_the_session_token() {
 }
 
 #[test]
-fn over_tls_the_nodes_certificate_is_checked_and_the_clients_is_sent() {
+fn over_tls_the_nodes_certificate_is_checked_and_the_clients_certificate_is_sent() {
     let file = |name: &str| tls_file(name).into_os_string().into_string().unwrap();
     let authorities = file("ca.pem");
     let certificate = file("client.pem");
@@ -775,7 +775,7 @@ fn logs_and_iostat_outputs_are_copied_unchanged_into_the_folder() {
 }
 
 #[test]
-fn size_profile_needs_only_the_folder_also_of_several_nodes() {
+fn size_profile_of_several_nodes_needs_only_the_folder_that_collect_wrote() {
     let captured = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../sizing/tests/data/ce-4.9.0.37/"
@@ -887,6 +887,19 @@ fn print_commands_match_the_servers_version_or_cover_all_versions() {
         "asinfo -v 'set-config:context=namespace;namespace=NS;enable-benchmarks-storage=true'\n",
         "asinfo -v 'set-config:context=service;storage-benchmarks=false'\n",
     ]);
+    let named = ["--print-commands", "--enable", "--namespace", "a,b"];
+    let ended = bench
+        .flashproof(&[&["size", "collect"], &named[..]].concat())
+        .expect(0);
+    ended.shows(&[
+        "# LOG is the path of the log (asinfo -v logs).\n",
+        "asinfo -v 'set-config:context=namespace;id=b;enable-benchmarks-storage=true'\n",
+        "printf '%s\\t%s\\n' namespace/a \"$(asinfo -v namespace/a)\"\n",
+    ]);
+    assert!(!ended.stdout.contains("NS"), "{}", ended.stdout);
+    bench
+        .flashproof(&["size", "collect", "--namespace", "a"])
+        .expect_stderr(2, &["--host <HOST:PORT>|--print-commands"]);
     // File names from a server are quoted for the shell, whatever they contain.
     server.set("logs", "0:/var/log/$(reboot) a'b.log");
     let ended = bench

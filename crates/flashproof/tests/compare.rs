@@ -15,7 +15,7 @@ fn run(bench: &Bench, out: &str, more: &str) {
 }
 
 #[test]
-fn runs_are_compared_side_by_side_with_names_prices_and_endurance_of_the_operator() {
+fn runs_are_compared_side_by_side_with_names_prices_and_endurance_given_as_options() {
     let bench = Bench::new();
     run(&bench, "a", "write-reqs-per-sec: 1000\n");
     run(
@@ -111,7 +111,10 @@ fn invalid_comparisons_are_refused_with_advice() {
     error(
         &["."],
         3,
-        &["but there are runs below it; \"flashproof report .\" lists them"],
+        &[
+            "but there are runs below it: a",
+            "give one of them; \"flashproof report .\" lists them",
+        ],
     );
     error(
         &["a/act.log"],

@@ -124,9 +124,9 @@ fn a_histogram_may_be_added_to_a_file_without_record_bytes() {
 }
 
 #[test]
-fn the_written_configurations_run() {
+fn configurations_written_by_size_config_run() {
     let bench = Bench::new();
-    for test in ["storage", "index"] {
+    for (test, article) in [("storage", "A"), ("index", "An")] {
         let file = format!("{test}.conf");
         let device = "sim:capacity=1GiB+name=a,sim:capacity=1GiB+name=b";
         config(&bench, &format!("--model {test} --device {device} --load 0.5 --duration 5s --set seed=1 --out {file}"))
@@ -137,7 +137,7 @@ fn the_written_configurations_run() {
         let scaled = config(&bench, &format!("--scale 1.5 {file}")).expect(0);
         scaled.shows(&["\n# was 2000, is 3000\nread-reqs-per-sec: 3000\n"]);
         assert!(scaled.stdout.contains(&format!(
-            "# A {test} test of 2 drives: 3,000 reads and 1,500 writes"
+            "# {article} {test} test of 2 drives: 3,000 reads and 1,500 writes"
         )));
     }
 }
@@ -187,6 +187,10 @@ fn a_file_of_act_3_is_converted_to_todays_keys() {
 #[test]
 fn invalid_configurations_are_refused_and_nothing_is_written() {
     let bench = Bench::new();
+    bench.write(
+        "pattern.conf",
+        "device-names: /dev/sd?\ntest-duration-sec: 9\nread-reqs-per-sec: 1\n",
+    );
     for (arguments, said) in [
         ("--device sim: --load 0", "0 times a load is no load"),
         ("--device sim: --load -3", "there is no negative load"),
@@ -278,6 +282,11 @@ fn invalid_configurations_are_refused_and_nothing_is_written() {
         ),
         ("a.conf --from b.conf", "cannot be used with"),
         ("--device sim:", "no load is given - give --load N"),
+        (
+            "--device /dev/nvme[0-3]n1 --load 3",
+            "cannot use the device \"/dev/nvme[0-3]n1\" - it is a pattern of a shell",
+        ),
+        ("pattern.conf", "\"/dev/sd?\" - it is a pattern of a shell"),
         ("--load 1", "no device is named - give --device"),
         ("--scale 2", "no terminal for questions"),
         ("", "no terminal for questions"),
@@ -298,6 +307,11 @@ fn invalid_configurations_are_refused_and_nothing_is_written() {
         .flashproof(&["size", "config", "--device", "/dev/a b", "--load", "1"])
         .expect(2);
     spaced.says(&["white space and semicolons separate names"]);
+    let list = ["--device", "/dev/a, /dev/b", "--load", "1"];
+    bench
+        .flashproof(&[&["size", "config"], &list[..]].concat())
+        .expect(0)
+        .shows(&["device-names: /dev/a /dev/b\n"]);
 }
 
 #[test]
@@ -321,14 +335,14 @@ fn every_mistake_of_a_file_is_named_and_binary_files_are_refused() {
         "program",
         b"\x7fELF\x02\x01\x01\0\0\0\0\n\xff\n\xff".repeat(100),
     );
-    config(&bench, "program").expect_error(2, &["program - its byte 8 is 0, so it is not text"]);
+    config(&bench, "program").expect_error(2, &["program: its byte 8 is 0, so it is not text"]);
     bench.write("long", "#".repeat(3 << 20));
     config(&bench, "long").expect_error(2, &["it has 3145728 bytes, and at most 1048576 are read"]);
     let both = "device-names: a\ntest-duration-sec: 5\nlarge-block-ops-per-sec: 5\nwrite-reqs-per-sec: 5\n";
     bench.write("both.conf", both);
     config(&bench, "both.conf").expect_error(
         2,
-        &["no ACT read both - give the version of the file with --act"],
+        &["no ACT reads both keys - give the version of the file with --act"],
     );
 }
 
@@ -410,7 +424,7 @@ fn a_drive_is_not_read_as_a_configuration() {
 }
 
 #[test]
-fn the_dialogue_writes_the_answers_and_nothing_if_it_is_aborted() {
+fn the_dialogue_writes_a_configuration_of_the_answers_and_nothing_if_aborted() {
     let bench = Bench::new();
     let answers = "storage\n1\n/dev/nvme90n1\nn\n\n\n3\ny\n\n";
     let (code, stdout, stderr) = answered(&bench, &["--ask"], answers);

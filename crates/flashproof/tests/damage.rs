@@ -49,7 +49,7 @@ fn an_html_page_is_never_written_into_a_run_or_over_another_file() {
 }
 
 #[test]
-fn a_log_is_read_from_a_file_standard_input_or_a_pipe() {
+fn unreadable_logs_are_refused_with_the_reason_and_process_substitution_works() {
     let bench = Bench::new();
     bench.storage(PASSES, &[]).expect(0);
     assert!(
@@ -82,7 +82,7 @@ fn a_log_is_read_from_a_file_standard_input_or_a_pipe() {
         ),
         (
             "log.xz",
-            "the log is compressed with xz, which is not supported: use xz -dc LOG | flashproof latency -l -",
+            "the file is compressed with xz, which is not supported: use xz -dc FILE | flashproof latency -l -",
         ),
     ] {
         bench
@@ -147,7 +147,7 @@ fn an_exceeded_file_size_limit_is_reported_and_leaves_the_run_incomplete() {
 }
 
 #[test]
-fn a_damaged_run_is_marked_in_every_output_format_and_has_its_own_exit_code() {
+fn a_truncated_file_of_a_run_is_named_in_every_output_format_and_changes_the_exit_code() {
     let bench = Bench::new();
     bench.storage(PASSES, &[]).expect(0);
     bench.flashproof(&["report", OUT]).expect(0);

@@ -70,7 +70,7 @@ fn is_allowed(licence: &str) -> bool {
 }
 
 #[test]
-fn a_licence_needs_one_allowed_choice() {
+fn a_licence_expression_is_allowed_if_each_and_part_has_an_allowed_or_choice() {
     for allowed in [
         "MIT",
         "GPL-3.0 OR MIT",

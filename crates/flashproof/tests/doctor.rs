@@ -206,7 +206,7 @@ fn invalid_device_names_are_problems_with_advice() {
 }
 
 #[test]
-fn every_disk_is_examined_on_request_and_a_disk_in_use_is_no_problem() {
+fn with_option_every_a_disk_in_use_is_not_reported_as_a_problem() {
     let _alone = alone();
     let bench = Bench::new();
     let ended = bench.flashproof(&["doctor", "--every", "--json"]);
@@ -226,7 +226,7 @@ fn every_disk_is_examined_on_request_and_a_disk_in_use_is_no_problem() {
 }
 
 #[test]
-fn without_root_the_unexamined_facts_are_named() {
+fn without_root_the_use_of_a_device_is_unknown_and_the_device_is_listed_as_not_safe() {
     let _alone = alone();
     let bench = Bench::new();
     let Some(loop_device) = LoopDevice::new(&bench, 8 * MIB, &[]) else {
@@ -273,7 +273,7 @@ fn plugin(bench: &Bench, args: &[&str]) -> (String, String, String) {
 }
 
 #[test]
-fn a_monitoring_plugin_gets_one_line_and_its_own_exit_codes() {
+fn option_plugin_prints_one_line_and_exits_with_the_codes_of_monitoring_plugins() {
     let _alone = alone();
     let bench = Bench::new();
     let (state, text, values) = plugin(&bench, &["sim:"]);

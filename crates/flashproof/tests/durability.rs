@@ -200,12 +200,12 @@ fn is_lost(json: &Value) {
 }
 
 #[test]
-fn a_drive_that_keeps_flushed_data_is_never_reported() {
+fn a_drive_that_keeps_flushed_data_passes_after_every_power_cut() {
     cuts("writeback", false, &["fdatasync", "fsync"], is_durable);
 }
 
 #[test]
-fn a_drive_that_ignores_flushes_is_found_in_every_mode() {
+fn a_drive_that_ignores_flushes_fails_with_lost_writes_of_fdatasync_and_of_dsync() {
     cuts("unsafe", false, &["fdatasync", "dsync"], |json| {
         is_lost(json);
         assert!(
@@ -216,12 +216,12 @@ fn a_drive_that_ignores_flushes_is_found_in_every_mode() {
 }
 
 #[test]
-fn a_directory_on_a_drive_that_keeps_flushed_data_is_never_reported() {
+fn a_directory_on_a_drive_that_keeps_flushed_data_passes_after_every_power_cut() {
     cuts("none", true, &["fsync", "rename"], is_durable);
 }
 
 #[test]
-fn a_directory_on_a_drive_that_ignores_flushes_is_found() {
+fn a_directory_on_a_drive_that_ignores_flushes_fails_with_lost_writes() {
     cuts("unsafe", true, &["fsync", "rename"], |json| {
         is_lost(json);
         assert!(

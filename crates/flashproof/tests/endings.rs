@@ -26,7 +26,7 @@ fn unix_ms() -> u64 {
 }
 
 #[test]
-fn a_run_killed_at_any_moment_is_readable_and_loses_at_most_one_interval() {
+fn a_run_killed_at_any_moment_is_readable_and_lacks_at_most_two_intervals() {
     let bench = Bench::new();
     let config = reads(&bench, 600);
     // A random moment in each of six successive periods of 700 ms. A failure prints the moments.
@@ -148,7 +148,7 @@ fn an_incomplete_slice_shows_shares_of_done_and_of_scheduled_operations() {
     running.end_by("INT").shows(&[
         " due in the whole slice; ",
         "   incomplete: % of the operations that ran",
-        "; the share that decides counts all operations of the whole slice; shares in tables",
+        "; the deciding share counts all operations due in the whole slice; shares in tables",
     ]);
     bench.flashproof(&["report", OUT, "--html", "page.html"]);
     for part in [

@@ -69,7 +69,7 @@ fn jobs_on_a_simulated_drive_are_recorded_as_a_run_and_reported_in_fios_formats(
 }
 
 #[test]
-fn a_missed_rate_fails_and_names_the_bottleneck_and_the_operations_not_done() {
+fn a_missed_rate_fails_and_operations_that_were_never_issued_are_counted() {
     let bench = Bench::new();
     let line = "--out=run --name=a --filename=sim:channels=1+read-us=1000+jitter-pct=0 --direct=1 --rw=randread --rate_iops=2000 --iodepth=4 --runtime=3 --time_based";
     let (job, ended) = job(&bench, line, 1);
@@ -168,7 +168,7 @@ fn flushes_and_writes_after_trims_do_not_count_towards_the_rate() {
 }
 
 #[test]
-fn each_file_of_a_job_is_recognised_by_the_next_run() {
+fn the_next_run_overwrites_each_file_of_a_job_without_consent() {
     let bench = Bench::new();
     let line = "--name=a --filename=one:two --rw=write --bs=64k --size=1m";
     job(&bench, &format!("--out=first {line}"), 0);
@@ -181,7 +181,7 @@ fn each_file_of_a_job_is_recognised_by_the_next_run() {
 }
 
 #[test]
-fn percentages_of_a_device_are_rounded_to_whole_operations_and_counts_follow_the_rates() {
+fn size_in_percent_is_rounded_to_whole_operations_and_number_ios_is_split_by_the_rates() {
     let bench = Bench::new();
     let sim = "--name=a --filename=sim:capacity=256MiB --direct=1";
     let (percent, _) = job(
@@ -379,7 +379,7 @@ fn exitall_ends_all_jobs_and_delayed_jobs_are_reported_for_their_own_runtime() {
 }
 
 #[test]
-fn an_unknown_option_is_named_and_nothing_runs() {
+fn unsupported_options_and_invalid_jobs_are_refused_with_the_reason_and_nothing_runs() {
     let bench = Bench::new();
     bench.write_victim("victim", 2);
     let before = bench.read("victim");
@@ -481,7 +481,7 @@ fn an_unknown_option_is_named_and_nothing_runs() {
 }
 
 #[test]
-fn a_job_file_comes_from_standard_input_or_a_pipe_and_is_limited() {
+fn a_job_file_is_read_from_standard_input_or_a_pipe_up_to_4_mib() {
     let bench = Bench::new();
     bench.write("more.fio", "[b]\n");
     let job = "printf '[a]\nfilename=sim:\ninclude more.fio\nfilename=sim:\n'";
@@ -507,7 +507,7 @@ fn a_job_file_comes_from_standard_input_or_a_pipe_and_is_limited() {
 }
 
 #[test]
-fn streams_have_their_own_limits_and_laid_out_files_have_none() {
+fn each_stream_may_have_separate_limits_and_the_layout_of_a_file_is_not_judged() {
     let bench = Bench::new();
     let line = "--name=log --filename=sim:write-us=50 --direct=1 --rw=write --fdatasync=1 --runtime=2 --time_based --sla=";
     for (limits, code, says) in [
@@ -576,7 +576,7 @@ fn a_loop_device_is_guarded_and_receives_exactly_the_jobs_writes() {
 }
 
 #[test]
-fn a_job_issues_from_the_cpus_it_names() {
+fn cpus_allowed_accepts_an_existing_cpu_and_a_missing_cpu_is_refused_before_files_are_created() {
     let bench = Bench::new();
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let all = status
@@ -753,7 +753,7 @@ fn the_terse_line_has_the_fields_of_the_real_fio() {
 }
 
 #[test]
-fn under_the_name_fio_it_prints_fios_output_and_leaves_no_other_files() {
+fn called_as_fio_flashproof_prints_fios_output_and_leaves_no_other_files() {
     let bench = Bench::new();
     symlink(FLASHPROOF, bench.path("fio")).unwrap();
     let fio = |line: &str| bench.program(bench.path("fio"), &words(line));
@@ -866,7 +866,7 @@ fn a_synchronous_engine_issues_system_calls_from_a_thread_per_clone() {
 }
 
 #[test]
-fn synchronous_jobs_run_beside_others() {
+fn synchronous_and_asynchronous_jobs_run_at_the_same_time() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 4 * MIB, &[]) else {
         return;
@@ -902,7 +902,7 @@ fn hanging(bench: &Bench, device: &LoopDevice, line: &str) -> Option<(Throttled,
 }
 
 #[test]
-fn a_call_that_the_device_never_completes_counts_as_never_completed() {
+fn an_operation_that_hangs_in_a_system_call_is_reported_as_never_completed() {
     for (line, stream) in [
         ("--rw=randwrite --direct=1", "a-writes"),
         ("--rw=write --fdatasync=1", "a-flushes"),
@@ -927,7 +927,7 @@ fn a_call_that_the_device_never_completes_counts_as_never_completed() {
 }
 
 #[test]
-fn a_signal_ends_a_run_whose_call_hangs() {
+fn a_signal_ends_a_run_with_a_hanging_system_call() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
         return;

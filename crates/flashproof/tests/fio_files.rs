@@ -351,7 +351,7 @@ fn filesize_limits_the_range_and_the_operations_as_in_fio() {
 }
 
 #[test]
-fn each_pass_through_the_page_cache_begins_with_an_empty_cache() {
+fn each_pass_over_a_file_begins_with_an_empty_page_cache_unless_invalidate_is_0() {
     let Some(bench) = Bench::on_disk() else {
         return;
     };

@@ -492,7 +492,7 @@ fn a_run_reads_one_device_and_writes_another() {
 }
 
 #[test]
-fn iologs_are_numbered_only_if_jobs_share_a_name() {
+fn iolog_files_are_numbered_only_if_jobs_or_clones_share_the_name_of_the_file() {
     let bench = Bench::new();
     let line = "--filename=sim: --direct=1 --number_ios=3 --rw=read --name=a --write_iolog=one --numjobs=2 --name=b \
                 --write_iolog=other --name=c --stonewall --write_iolog=one";
@@ -584,7 +584,7 @@ fn a_job_that_ends_within_its_ramp_time_is_reported_whole() {
 }
 
 #[test]
-fn the_time_of_a_direction_is_that_of_its_own_jobs() {
+fn the_runtime_of_reads_or_writes_is_that_of_the_jobs_that_read_or_write() {
     let bench = Bench::new();
     let milliseconds = |job: &Value| ["read", "write"].map(|kind| number(&job[kind]["runtime"]));
     let timed = "--direct=1 --time_based --rw=randread";

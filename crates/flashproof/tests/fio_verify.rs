@@ -108,7 +108,7 @@ fn fio_and_flashproof_verify_each_others_data() {
 }
 
 #[test]
-fn one_bit_anywhere_is_found_and_counted() {
+fn a_single_flipped_bit_anywhere_in_a_block_is_found_and_counted() {
     let mut random = Random::new(7);
     for method in methods().filter(|method| *method != "meta") {
         let bench = Bench::new();

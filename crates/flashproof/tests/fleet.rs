@@ -394,7 +394,7 @@ fn only_a_drive_with_consent_is_erased() {
     );
     lab.campaign("erase", &format!("{write}[consent]\nerase = [\"S123\"]\n"));
     lab.fleet(&["plan", LAB])
-        .expect_stdout(0, &["lists \"S123\", which is no drive of this campaign"]);
+        .expect_stdout(0, &["lists \"S123\", but the campaign has no such drive"]);
     lab.fleet(&["run", LAB, "--failed"]).expect(3);
     assert!(device.content() == before, "the device was written to");
     lab.campaign(
@@ -506,7 +506,7 @@ fn a_full_or_read_only_results_directory_loses_no_earlier_results() {
 }
 
 #[test]
-fn a_clock_that_is_an_hour_off_is_named() {
+fn a_host_whose_clock_is_an_hour_ahead_is_named_in_the_status() {
     let lab = Lab::simulated(1);
     if tool("faketime", &["--version"]).is_none() {
         return;

@@ -97,7 +97,7 @@ fn the_plan_begins_with_the_drives_that_a_step_erases() {
 }
 
 #[test]
-fn drives_with_the_same_reason_share_a_line() {
+fn drives_refused_for_the_same_reason_share_a_line_in_status_and_report() {
     let lab = Lab::simulated(40);
     let refused = "[[step]]\nname = \"load\"\nlimit = \"1m\"\nrun = \"storage none.conf --device {drive} --out {out}\"\n";
     lab.campaign("same", &format!("{refused}[limits]\nper_host = 4\n"));
@@ -286,7 +286,7 @@ fn submitted(name: &str, slurm_settings: &str) -> Option<Lab> {
 }
 
 #[test]
-fn a_task_that_cannot_start_is_lost_with_the_last_line_of_its_log() {
+fn a_task_that_cannot_start_is_reported_as_lost_with_the_last_line_of_its_log() {
     let reason = |name: &str, slurm_settings: &str| {
         let lab = submitted(name, slurm_settings)?;
         let reason = "its job ended before the step began; task.log ends with: ";

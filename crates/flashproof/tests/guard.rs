@@ -315,7 +315,7 @@ fn data_of_an_earlier_run_needs_no_consent() {
 }
 
 #[test]
-fn the_environment_may_give_consent() {
+fn the_variable_flashproof_erase_gives_consent_for_the_devices_that_it_names() {
     let Some(case) = Case::with_file_system() else {
         return;
     };

@@ -53,7 +53,7 @@ fn iostat(bench: &Bench) -> [f64; 4] {
 }
 
 #[test]
-fn the_papers_example_causes_the_io_that_its_formulas_predict() {
+fn the_sizing_papers_example_causes_the_io_that_the_papers_formulas_predict() {
     const ADJUSTED: [&str; 4] = ["direct-frees", "total-lbw", "lbr-req", "lbw-req"];
     for (without, more, expected) in [
         (&ADJUSTED[..], "", [12_149.3, 1679.3, 388_240.0, 214_954.0]),
@@ -80,7 +80,7 @@ fn the_papers_example_causes_the_io_that_its_formulas_predict() {
 }
 
 #[test]
-fn the_papers_printed_configuration_runs_with_only_the_drive_replaced() {
+fn the_configuration_printed_in_the_sizing_paper_runs_with_another_drive_and_duration() {
     let printed =
         fs::read_to_string(project("crates/act/tests/data/sizing-paper/final.conf")).unwrap();
     let here = printed
@@ -109,7 +109,7 @@ fn the_papers_printed_configuration_runs_with_only_the_drive_replaced() {
 }
 
 #[test]
-fn commits_have_the_sizes_of_the_write_histogram() {
+fn commits_have_the_mean_size_of_the_write_histogram() {
     let bench = Bench::new();
     bench
         .storage(

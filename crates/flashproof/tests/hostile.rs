@@ -686,7 +686,7 @@ fn a_refused_command_leaves_all_files_as_they_were() {
 }
 
 #[test]
-fn results_may_be_written_below_own_links_and_in_directories_that_all_may_write() {
+fn results_may_be_written_through_the_users_own_symbolic_links_to_directories() {
     let benches = CopiedBench::new(Bench::new(), String::new());
     let dir = benches.dir();
     fs::create_dir_all(dir.join("real/results")).unwrap();

@@ -115,7 +115,7 @@ fn a_loop_device_receives_the_requested_operations_from_each_engine() {
 }
 
 #[test]
-fn under_the_name_act_index_it_prints_acts_log() {
+fn called_as_act_index_flashproof_prints_the_log_of_act() {
     let bench = Bench::new();
     let name = bench.path("act_index");
     symlink(FLASHPROOF, &name).unwrap();

@@ -211,7 +211,7 @@ fn a_compressed_log_with_a_wrong_checksum_is_damaged_and_no_pass() {
 }
 
 #[test]
-fn wrong_times_within_a_slice_are_found() {
+fn concatenated_logs_and_times_that_go_backwards_are_reported_as_damage() {
     let bench = bench();
     let log = bench.text(US);
     bench.write("twice.log", [&log[..], &log].concat());
@@ -512,7 +512,7 @@ fn a_log_is_judged_by_the_exact_counts_of_its_worst_slice() {
     let fail = judged("14.7775%>1ms", 1);
     assert!(
         fail.starts_with(&format!(
-            "FAIL {MS} (below 14.7775 % over 1 ms; by service): 14.8 % of reads on "
+            "FAIL {MS} (below 14.7775 % over 1 ms; judged by service time): 14.8 % of reads on "
         )),
         "{fail}"
     );
@@ -602,9 +602,7 @@ fn a_log_with_fewer_operations_than_its_header_requests_is_no_pass() {
     bench.storage(config, &["--sla", "5%>1ms"]).expect(1);
     let last = judgement(&bench, "run/act.log", "10", "5%>1ms", 1);
     assert!(
-        last.contains(
-            " (below 5 % over 1 ms; by service): the load of reads was not carried out: "
-        ),
+        last.contains("judged by service time): the load of reads was not carried out: "),
         "{last}"
     );
     assert!(
@@ -637,12 +635,12 @@ fn a_log_with_fewer_operations_than_its_header_requests_is_no_pass() {
 }
 
 #[test]
-fn a_cut_log_is_no_pass() {
+fn a_log_that_ends_early_is_judged_invalid() {
     let bench = bench();
     let log = bench.text(MS);
     bench.write("cut.log", &log[..log.find("after 12 sec:").unwrap()]);
     let last = judgement(&bench, "cut.log", "10", "90%>1ms", 4);
-    let begin = "INVALID cut.log (below 90 % over 1 ms; by service): the log is complete up to 10 s of 20 s: ";
+    let begin = "INVALID cut.log (below 90 % over 1 ms; judged by service time): the log is complete up to 10 s of 20 s: ";
     assert!(last.starts_with(begin), "{last}");
     let judged_as_json = [
         "-l", "cut.log", "-t", "10", "--sla", "90%>1ms", "--format", "json",
@@ -776,7 +774,9 @@ fn a_run_directory_has_percentiles_rates_and_exact_counts() {
     let ended = latency(&bench, &["-l", OUT, "-t", "10", "--sla", "5%>1500us"]).expect(1);
     let last = ended.stdout.lines().last().unwrap();
     assert!(
-        last.contains("by wait + service): 100 % of reads on sim:read-us=3000 took over 1500 us"),
+        last.contains(
+            "by wait + service time): 100 % of reads on sim:read-us=3000 took over 1500 us"
+        ),
         "{last}"
     );
     // The run did not count the reads over 2 ms, although a bucket of the log ends there.
@@ -787,10 +787,10 @@ fn a_run_directory_has_percentiles_rates_and_exact_counts() {
             .lines()
             .last()
             .unwrap()
-            .contains("by service): 100 % of reads on sim:read-us=3000")
+            .contains("by service time): 100 % of reads on sim:read-us=3000")
     );
     latency(&bench, &["-l", OUT, "--sla", "5%>3us", "--format", "csv"])
-        .expect_error(2, &["had this limit in its --sla"]);
+        .expect_error(2, &["had this limit in --sla"]);
     let json = latency(&bench, &["-l", OUT, "-t", "10", "--format", "json"])
         .expect(0)
         .json();

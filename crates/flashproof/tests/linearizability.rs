@@ -229,7 +229,7 @@ fn keys<'a>(summary: &'a Value, name: &str) -> &'a [Value] {
 }
 
 #[test]
-fn each_keys_history_is_linearizable_whatever_happens_to_one_node() {
+fn each_keys_history_is_linearizable_when_nodes_are_killed_paused_or_cut_off() {
     let Some(program) = program("linearizability") else {
         return;
     };

@@ -151,7 +151,7 @@ fn a_directory_of_several_checks_has_a_report_and_its_status_names_missing_check
         .expect_error(2, &["it holds another check - give another --out"]);
     fs::remove_file(bench.path("two/kafka/check.json")).unwrap();
     bench.line("report two").expect(4).shows(&[
-        "kafka did not run: there is no result",
+        "kafka has no result: the check still runs, was stopped, or could not run",
         "Do: get the missing answers: ",
         "flashproof check kafka sim:",
     ]);
@@ -167,7 +167,7 @@ fn a_directory_of_several_checks_has_a_report_and_its_status_names_missing_check
 }
 
 #[test]
-fn a_test_writes_its_own_report_in_the_requested_form() {
+fn a_finished_test_prints_its_report_as_json_or_markdown_and_writes_an_html_page() {
     let bench = Bench::new();
     bench.write(
         "a.conf",

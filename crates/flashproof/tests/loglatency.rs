@@ -34,7 +34,7 @@ fn as_asloglatency(bench: &Bench, arguments: &[&str]) -> Ended {
 }
 
 #[test]
-fn both_names_print_the_output_of_asloglatency() {
+fn latency_server_and_a_link_named_asloglatency_print_the_output_of_asloglatency() {
     let bench = bench();
     for name in ["ns-read", "ns-device-read-size", "dev-lbr"] {
         let text = fs::read_to_string(Path::new(CAPTURE).join(format!("asloglatency/{name}.txt")))
@@ -196,7 +196,7 @@ fn missing_histograms_and_times_are_reported_with_the_existing_ones() {
 }
 
 #[test]
-fn a_restart_is_reported_and_no_slice_spans_it_also_in_json_and_csv() {
+fn a_server_restart_is_reported_and_no_slice_spans_the_restart_also_in_json_and_csv() {
     let bench = Bench::new();
     let mut log = String::new();
     for (at, count) in [100, 200, 300, 10, 20].into_iter().enumerate() {

@@ -27,7 +27,9 @@ fn started(bench: &Bench, seconds: u32) -> (Running, SocketAddr) {
         "a.conf",
         format!("device-names: file\ntest-duration-sec: {seconds}\nread-reqs-per-sec: 100\nreport-interval-sec: 1\n"),
     );
-    let mut command = bench.prepare(&["storage", "a.conf", "--out", OUT, "--sla", "99%>10s"]);
+    let mut command = bench.prepare(&[
+        "storage", "a.conf", "--out", OUT, "--sla", "99%>10s", "--quiet",
+    ]);
     command
         .env("FLASHPROOF_METRICS", "0")
         .env("FLASHPROOF_METRICS_FILE", "m.prom");
@@ -85,7 +87,7 @@ fn families(text: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn the_file_has_the_counts_of_the_run_and_is_valid_for_promtool() {
+fn the_metrics_file_has_the_counts_of_the_run_and_is_valid_for_promtool() {
     let bench = Bench::new();
     // Two threads for a random load, so that many operations wait for a slot.
     bench.write(

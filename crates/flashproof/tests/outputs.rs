@@ -203,7 +203,7 @@ fn an_edited_verdict_is_detected_and_ignored() {
 }
 
 #[test]
-fn under_the_name_act_storage_it_prints_acts_log_and_exits_0_whatever_the_verdict() {
+fn called_as_act_storage_flashproof_prints_acts_log_and_exits_0_whatever_the_verdict() {
     let bench = Bench::new();
     bench.write(
         "slow.conf",
@@ -227,7 +227,7 @@ fn under_the_name_act_storage_it_prints_acts_log_and_exits_0_whatever_the_verdic
 }
 
 #[test]
-fn a_duration_on_the_command_line_overrides_the_files() {
+fn option_duration_overrides_the_duration_in_the_file() {
     let bench = Bench::new();
     bench.storage(FULL, &["--duration", "6s"]).expect(0);
     assert_eq!(totals(&bench.run(), "reads"), (6_000, 0, 0));

@@ -178,7 +178,7 @@ fn every_byte_of_a_file_of_odd_size_is_written() {
 }
 
 #[test]
-fn without_consent_for_one_device_none_is_written() {
+fn if_consent_for_one_device_is_missing_no_device_is_written_to() {
     let bench = Bench::new();
     bench.write_victim("one", 1);
     bench.write("two", vec![0; MIB as usize]);
@@ -200,7 +200,13 @@ fn a_dry_run_checks_consent_shows_the_duration_and_writes_nothing() {
     let plan = "file: 1.05 MB, zeros and 2 random fills: 3.15 MB to write, 1 s at 1 GB/s; then 16,384 places read back";
     bench
         .flashproof(&["prep", "file", "--fills", "2", "--dry-run"])
-        .expect_stdout(0, &[plan]);
+        .expect_stdout(
+            0,
+            &[
+                plan,
+                "read back. The guard allows the writes. Nothing was written.",
+            ],
+        );
     bench.write_victim("one", 1);
     bench
         .flashproof(&["prep", "file", "one", "--dry-run"])
@@ -466,7 +472,7 @@ fn a_file_system_trims_and_zeros_invalidate_a_preparation() {
             bench,
             name,
             "warning",
-            "or emptied by a test (the last: fio test)",
+            "or emptied by a test (the last test that wrote: fio test)",
         );
         case.prep(&[]).expect(0);
     }
@@ -500,7 +506,7 @@ fn a_new_file_with_the_inode_of_a_prepared_file_is_not_prepared() {
         "warning",
         "0 of 256 samples are empty (all bytes 0x00, or all 0xff), none",
     );
-    let says = "it was discarded or overwritten since, or its name now belongs to another file or device - prepare it first";
+    let says = "its data was discarded or overwritten, or its name now belongs to another file or device - prepare it first";
     bench
         .flashproof(&["prep", "file", "--verify"])
         .expect_error(3, &["cannot verify file - it is not prepared", says]);
@@ -594,7 +600,7 @@ fn a_pass_in_random_order_writes_its_planned_bytes_and_leaves_known_data() {
         record(&case.bench)["prepared"]["random"]["pass_bytes"],
         json!(pass_bytes)
     );
-    let says = "random writes of 4096 bytes, 3776512 bytes in all (over-provisioning 20.0 % of the logical capacity";
+    let says = "random writes of 4096 bytes, 3776512 bytes in all (over-provisioning 20.0 % of the capacity";
     assert!(ended.stdout.contains(says), "{}", ended.stdout);
 
     case.prep(&["--verify"]).expect(0);
@@ -703,7 +709,7 @@ fn a_killed_pass_in_random_order_resumes_at_its_checkpoint() {
 }
 
 #[test]
-fn another_seed_needs_restart() {
+fn resuming_with_another_seed_is_refused_without_the_option_restart() {
     let bench = Bench::new();
     bench.write("file", vec![0; MIB as usize]);
     let prep = |more: &[&str]| bench.flashproof(&[&["prep", "file"], more].concat());
@@ -912,7 +918,7 @@ fn discard_first_discards_a_device_and_is_refused_for_a_file() {
 }
 
 #[test]
-fn under_the_name_act_prep_it_prints_acts_lines_and_fails_with_exit_code_255() {
+fn called_as_act_prep_flashproof_prints_acts_lines_and_fails_with_exit_code_255() {
     let bench = Bench::new();
     bench.write("file", vec![0; ODD_BYTES as usize]);
     let link = bench.path("act_prep");

@@ -382,7 +382,7 @@ fn no_step_exceeds_twice_the_load_held_before() {
 
 #[test]
 #[ignore = "minutes: make soak"]
-fn an_expensive_load_is_judged_for_less_than_an_hour_and_this_is_reported() {
+fn a_load_too_expensive_to_simulate_for_an_hour_is_judged_for_less_with_a_remark() {
     let bench = Bench::new();
     let most = [
         "sim:channels=256+read-mbps=0+write-mbps=0",

@@ -319,7 +319,7 @@ fn a_file_is_created_written_and_recognised_by_the_next_run() {
 }
 
 #[test]
-fn every_arrival_keeps_its_rate() {
+fn each_setting_of_arrival_gives_the_expected_number_of_reads() {
     let bench = Bench::new();
     for arrival in ["paced", "poisson", "act", "closed"] {
         let config = on_file(
@@ -348,7 +348,7 @@ fn every_arrival_keeps_its_rate() {
 }
 
 #[test]
-fn all_streams_of_the_model_run_together() {
+fn all_streams_of_a_storage_test_run_together_without_errors() {
     let bench = Bench::new();
     let config = on_file(
         2,
@@ -497,7 +497,7 @@ fn a_device_does_not_fail_because_flashproof_lacks_a_cpu() {
 }
 
 #[test]
-fn several_workloads_share_the_queue_of_their_device() {
+fn configurations_on_one_device_have_together_no_more_in_flight_than_its_queue_holds() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
         return;

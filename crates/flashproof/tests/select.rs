@@ -193,7 +193,7 @@ fn a_run_of_the_clusters_load_counts_as_a_measurement_and_twice_the_load_needs_t
 }
 
 #[test]
-fn a_run_of_another_load_is_an_estimate_and_a_run_that_does_not_show_the_load_gives_no_number() {
+fn runs_of_another_load_give_an_estimate_and_failed_or_read_only_runs_give_no_number() {
     let bench = Bench::new();
     write_profile(&bench, &profile(PAPER));
     let rows: [(&str, &str, &str, i32, &[&str]); 3] = [
@@ -215,7 +215,7 @@ fn a_run_of_another_load_is_an_estimate_and_a_run_that_does_not_show_the_load_gi
             "sim:read-us=3000",
             "1000",
             1,
-            &["failed: its run did not hold the load"],
+            &["failed: the run did not hold the load"],
         ),
         // A read-only run gives no information about writes.
         (
@@ -307,7 +307,30 @@ fn an_unbalanced_or_empty_profile_is_refused() {
     select(&bench, &all).expect_error(2, &["it has no load"]);
     write_profile(&bench, &profile(PAPER));
     select(&bench, &["--candidate", "none"]).expect(3);
-    select(&bench, &[]).expect(2);
+    bench.write("act.log", "\nACT version 6.6\n");
+    let drives = "<--candidate <DIR>...|--published <NAME>>";
+    select(&bench, &[]).expect_stderr(2, &[drives]);
+    let config = "device-names: a\nread-reqs-per-sec: 1\n";
+    bench.write("test.conf", config);
+    bench.write("iostat.txt", "Device r/s rkB/s\n");
+    for (profile, why) in [
+        (
+            "r/s=1,w/s=1,rkB/s=2,wkB/s=2",
+            "numbers of one drive do not show the nodes",
+        ),
+        ("test.conf", "it is a test configuration, not a profile"),
+        ("iostat.txt", "it is output of iostat, not a profile"),
+        ("act.log", "it is an ACT log, not a profile"),
+        (
+            "none",
+            "No such file or directory (os error 2) - give the profile.json",
+        ),
+    ] {
+        let args = ["size", "select", "--profile", profile, "--published", "all"];
+        bench
+            .flashproof(&args)
+            .expect_error(2, &[why, "give the profile.json"]);
+    }
     for (option, value) in [
         ("--fill", "0"),
         ("--fill", "101"),

@@ -118,7 +118,7 @@ fn is_invalid(bench: &Bench, command: &[&str], dir: &str, why: &str) {
 }
 
 #[test]
-fn a_certification_is_valid_only_with_its_own_runs() {
+fn a_certification_with_replaced_deleted_or_edited_runs_is_invalid() {
     let bench = Bench::new();
     bench.flashproof(&SCREENING).expect(0);
     let other_drives = SCREENING.map(|word| match word {
@@ -252,7 +252,7 @@ fn attack_terms(bench: &Bench, name: &str, change: impl Fn(&Path), why: &str) {
 }
 
 #[test]
-fn a_stage_that_was_replaced_is_not_resumed() {
+fn a_certification_with_a_replaced_stage_is_not_resumed() {
     let bench = Bench::new();
     let slow = [
         "certify",
@@ -291,7 +291,7 @@ fn a_stage_that_was_replaced_is_not_resumed() {
 }
 
 #[test]
-fn a_rating_is_valid_only_with_its_own_runs() {
+fn a_rating_with_a_replaced_run_or_an_edited_conclusion_is_invalid() {
     let bench = Bench::new();
     let rate = [
         "rate",
@@ -341,7 +341,7 @@ fn a_rating_is_valid_only_with_its_own_runs() {
 }
 
 #[test]
-fn a_baseline_is_valid_only_with_its_own_runs() {
+fn a_baseline_with_replaced_runs_or_edited_results_is_invalid() {
     let bench = Bench::new();
     let drive = "sim:channels=4+read-us=2000+write-us=1000";
     let baseline = [

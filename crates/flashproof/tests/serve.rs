@@ -87,7 +87,7 @@ fn records_survive_a_signal_and_a_kill_and_other_commands_refuse_their_file() {
 }
 
 #[test]
-fn if_sigint_is_ignored_the_server_names_kill_as_the_way_to_end_it() {
+fn a_server_that_ignores_sigint_prints_the_kill_command_that_ends_the_server() {
     let bench = Bench::new();
     bench.write("serve.conf", config(SMALL));
     let mut running =
@@ -131,7 +131,7 @@ fn existing_data_needs_consent_and_a_damaged_store_is_not_written() {
 }
 
 #[test]
-fn a_store_with_flipped_bytes_opens_only_with_accepted_losses_which_later_starts_report() {
+fn a_store_with_flipped_bits_opens_only_with_accept_losses_and_later_starts_report_losses() {
     let bench = Bench::new();
     let Some((running, port)) = serve(&bench, &config(SMALL)) else {
         return;
@@ -332,7 +332,7 @@ fn all_devices_are_checked_before_one_is_formatted() {
 }
 
 #[test]
-fn a_device_formatted_with_another_set_is_refused() {
+fn devices_that_were_not_formatted_together_are_refused() {
     let bench = Bench::new();
     let both = config(SMALL).replace("file records", "file first\n file second");
     if serve_once(&bench, &both, &[]).is_none() {

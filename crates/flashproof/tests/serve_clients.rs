@@ -54,7 +54,7 @@ pub(crate) fn steps(client: &Path, node: SocketAddr) -> String {
 }
 
 #[test]
-fn aerospike_s_python_client_succeeds_and_the_log_counts_its_operations() {
+fn aerospikes_python_client_succeeds_and_the_log_counts_its_operations() {
     let Some(client) = client() else { return };
     let bench = Bench::new();
     let Some((running, port)) = serve(&bench, CONFIG) else {

@@ -131,7 +131,7 @@ fn rates_are_exact_over_hours_and_devices() {
 }
 
 #[test]
-fn eight_drives_share_a_load_evenly_and_the_slow_one_decides() {
+fn eight_drives_share_a_load_evenly_and_the_slow_drive_decides_the_verdict() {
     let bench = Bench::new();
     let drives: Vec<String> = (0..8)
         .map(|n| format!("sim:name=d{n}{}", if n == 5 { "+read-us=1500" } else { "" }))
@@ -175,7 +175,7 @@ fn a_drive_that_slows_down_fails_from_the_slice_of_the_slowdown_on() {
 }
 
 #[test]
-fn a_simulated_day_takes_seconds_and_is_no_certification() {
+fn a_simulated_day_passes_with_24_slices_and_is_marked_as_a_screening() {
     let bench = Bench::new();
     let config = "device-names: sim:\ntest-duration-sec: 86400\nread-reqs-per-sec: 20\nreport-interval-sec: 60\n";
     bench

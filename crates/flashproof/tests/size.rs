@@ -172,7 +172,11 @@ fn files_that_are_no_valid_sources_are_named() {
         ),
         (
             &["--log", &example_log, "--info", "text.log"],
-            "has no replies about a namespace",
+            "$(asinfo -v namespace/NS)",
+        ),
+        (
+            &["--log", &example_log, "--device", "/dev/a, /dev/b"],
+            "the option takes one - give one device",
         ),
         (&["empty"], "holds no server log"),
         (&["away"], "cannot read the folder away"),
@@ -182,7 +186,69 @@ fn files_that_are_no_valid_sources_are_named() {
         assert_eq!(ended.code, Some(2), "{args:?} {ended:?}");
         assert!(ended.stderr.contains(told), "{args:?} {ended:?}");
         assert!(!bench.exists("out"), "{args:?}");
+        assert_eq!(ended.stdout, "", "{args:?}");
     }
+}
+
+#[test]
+fn a_pasted_reply_belongs_to_the_only_namespace_and_replies_about_others_are_named() {
+    let bench = Bench::new();
+    let reply = "replication-factor=1;storage-engine=device;storage-engine.flush-size=131072";
+    bench.write("raw.txt", reply);
+    bench.write("other.info", format!("namespace/Test\t{reply}\n"));
+    let log = example(LOG);
+    let of = |info: &str| {
+        // Ids of nodes are accepted as logs print them.
+        let node = ["--node", "32c901000000fc02", "--json"];
+        size(
+            &bench,
+            &[&["--log", &log, "--info", info][..], &node].concat(),
+        )
+        .expect(0)
+    };
+    assert!(
+        of("raw.txt")
+            .stdout
+            .contains("flush-size, from the configuration of node raw.txt")
+    );
+    let ended = of("other.info");
+    let warned =
+        "the replies in other.info are not used: they are about Test, but the logs have test";
+    assert!(ended.stderr.contains(warned), "{}", ended.stderr);
+}
+
+fn configuration(namespace: &str) -> String {
+    format!(
+        "namespace\t{namespace}\t{{\n\tstorage-engine device {{\n\t\tflush-size 256K\n\t}}\n}}\n"
+    )
+}
+
+#[test]
+fn aerospike_conf_gives_the_configuration_that_the_log_lacks() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path("in")).unwrap();
+    let text = log();
+    let lines = text.lines().filter(|line| !line.contains("(config)"));
+    bench.write("in/a.log", lines.collect::<Vec<_>>().join("\n"));
+    bench.write("other.conf", configuration("other"));
+    bench.write("in/aerospike.conf", configuration("test"));
+    bench.write("in/test.conf", "device-names: /dev/nvme0n1\n");
+    for args in [
+        &["in"][..],
+        &["--log", "in/a.log", "--info", "in/aerospike.conf"],
+    ] {
+        let ended = size(&bench, args);
+        assert!(
+            ended
+                .stdout
+                .contains("256 KiB: flush-size, from in/aerospike.conf"),
+            "{ended:?}"
+        );
+        assert!(!ended.stderr.contains("test.conf"), "{ended:?}");
+    }
+    let ended = size(&bench, &["--log", "in/a.log", "--info", "other.conf"]);
+    let why = "other.conf is not used: it configures other, but the log has test";
+    assert!(ended.stderr.contains(why), "{ended:?}");
 }
 
 #[test]
@@ -220,7 +286,7 @@ fn a_log_without_sizes_gives_unconfirmed_blocks_and_no_configuration() {
 }
 
 #[test]
-fn an_index_device_has_its_own_row() {
+fn an_index_device_is_shown_in_a_separate_row() {
     let bench = Bench::new();
     let usage = "{test} index-usage: used-bytes 1 used-pct 1 alloc-bytes 4096 alloc-pct 1";
     let text = log().lines().fold(String::new(), |text, line| {
@@ -234,7 +300,7 @@ fn an_index_device_has_its_own_row() {
 }
 
 #[test]
-fn a_log_with_line_prefixes_is_read_from_a_pipe() {
+fn a_log_with_a_prefix_on_each_line_is_read_from_standard_input() {
     let bench = Bench::new();
     let text = log().lines().fold(String::new(), |text, line| {
         text + "node-1  | 2026-11-20T23:04:05.1Z " + line + "\n"

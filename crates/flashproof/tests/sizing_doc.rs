@@ -9,7 +9,7 @@ use crate::support::{Bench, project};
 const LEFT_OUT: &str = "[...]";
 
 #[test]
-fn every_command_of_the_page_prints_the_output_on_the_page() {
+fn every_command_in_docs_sizing_md_prints_the_output_on_the_page() {
     let bench = Bench::new();
     bench.link_examples();
     let path = project().join("docs/sizing.md");
@@ -117,7 +117,7 @@ fn anew(said: &[&str], printed: &[String]) -> String {
 }
 
 #[test]
-fn omitted_lines_match_any_lines() {
+fn an_ellipsis_in_a_documented_output_matches_any_lines() {
     let printed = ["a", "b", "c", "d"].map(str::to_owned);
     assert!(matches(&["a", LEFT_OUT, "d"], &printed) && matches(&[LEFT_OUT], &printed));
     assert!(

@@ -53,7 +53,7 @@ fn word(bench: &Bench, file: &str) -> String {
 }
 
 #[test]
-fn a_run_holds_the_lock_until_its_end() {
+fn a_run_holds_the_lock_against_sleep_until_the_run_ends() {
     let (bench, run) = bench_and_run("data", 1);
     run.end().expect(0);
     let arguments = word(&bench, "arguments");
@@ -72,7 +72,7 @@ fn a_run_holds_the_lock_until_its_end() {
 }
 
 #[test]
-fn a_killed_run_releases_the_lock() {
+fn a_killed_run_releases_the_lock_against_sleep() {
     let (bench, mut run) = bench_and_run("data", 600);
     run.wait_until("the lock is held", || {
         bench.exists("pid") && !word(&bench, "pid").is_empty()

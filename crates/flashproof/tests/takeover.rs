@@ -382,17 +382,17 @@ fn stop_second(namespace: &'static str) {
 }
 
 #[test]
-fn after_a_stop_the_second_node_learns_what_it_missed_before_it_acknowledges_a_write() {
+fn after_sigcont_the_second_node_acknowledges_no_write_that_the_first_node_lacks() {
     stop_second("");
 }
 
 #[test]
-fn after_a_stop_the_second_node_learns_that_its_lease_is_over_with_master_only_acknowledgement() {
+fn after_sigcont_with_master_only_acknowledgement_the_first_node_gets_acknowledged_writes() {
     stop_second("write-commit-level-override master");
 }
 
 #[test]
-fn with_master_only_acknowledgement_writes_end_with_the_lease() {
+fn with_master_only_acknowledgement_no_write_is_acknowledged_after_the_lease_ends() {
     let pair = Pair::new([
         "transaction-max-ms 500",
         "write-commit-level-override master",

@@ -108,7 +108,7 @@ fn a_lost_or_late_host_makes_the_combined_result_invalid_and_is_named() {
         )
     );
     let delayed = with(&|part| part.clock_ahead_ms -= 700);
-    let why = "n2 began 700 ms away from the agreed start; at most 500 ms are allowed";
+    let why = "n2 began 700 ms after the agreed start; at most 500 ms are allowed";
     assert_eq!(delayed, (Outcome::Invalid, why.to_owned()));
     // Without its verdict, the run of a host counts as killed.
     let killed = bench.path("killed");

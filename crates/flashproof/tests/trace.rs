@@ -429,7 +429,7 @@ fn a_device_without_requests_is_traced_by_bios() {
 }
 
 #[test]
-fn a_trace_of_a_partition_shows_only_its_own_requests() {
+fn a_trace_of_a_partition_excludes_requests_to_the_rest_of_the_disk() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &["--partscan"]) else {
         return;

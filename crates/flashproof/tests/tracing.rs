@@ -73,7 +73,7 @@ fn a_run_on_a_device_has_samples_of_its_requests_and_columns_of_its_threads() {
 }
 
 #[test]
-fn no_trace_disables_samples_and_is_recorded() {
+fn option_no_trace_disables_samples_of_requests_and_is_recorded() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
         return;
@@ -95,7 +95,7 @@ fn no_trace_disables_samples_and_is_recorded() {
 }
 
 #[test]
-fn a_run_on_a_file_warns_that_it_cannot_be_traced() {
+fn a_run_on_a_file_warns_that_a_file_cannot_be_traced() {
     let bench = Bench::new();
     let load = format!(
         "{}file-size-mbytes: 64\n",

@@ -161,7 +161,7 @@ fn insertions_wait_for_a_slow_drive_and_measured_writes_fail_with_device_overloa
 }
 
 #[test]
-fn a_held_rate_is_the_limit_whatever_else_is_busy() {
+fn a_row_that_holds_the_requested_rate_is_limited_by_the_rate_and_otherwise_by_cpu() {
     let bench = Bench::new();
     let run = [
         "engine",

@@ -245,7 +245,7 @@ fn copies_are_the_same(pair: &Pair, answer: u8) -> Option<()> {
 }
 
 #[test]
-fn a_write_is_acknowledged_when_both_nodes_have_it() {
+fn a_write_is_acknowledged_only_when_both_nodes_have_the_record() {
     let pair = Pair::new(["transaction-max-ms 300", "", ""]);
     if copies_are_the_same(&pair, TIMEOUT).is_none() {
         return;
@@ -269,7 +269,7 @@ fn with_master_only_acknowledgement_a_write_is_acknowledged_before_both_nodes_ha
 }
 
 #[test]
-fn aerospike_s_python_client_finds_both_nodes_and_succeeds() {
+fn aerospikes_python_client_finds_both_nodes_and_succeeds() {
     let Some(client) = serve_clients::client() else {
         return;
     };
@@ -311,7 +311,7 @@ fn a_new_namespace_on_both_nodes_needs_no_manual_step() {
 
 /// Without the wait, the other node would overwrite records that only this node acknowledged.
 #[test]
-fn a_node_that_lost_records_after_a_takeover_waits_for_a_decision() {
+fn both_nodes_wait_for_the_operator_if_the_node_that_took_over_lost_records() {
     let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
     let Some([a, b]) = pair.start_both() else {
         return;
@@ -403,7 +403,7 @@ fn a_damaged_node_gets_its_records_from_the_other_whichever_stopped_first() {
 
 /// A node is started with a copy of its file that is older than the last pairing.
 #[test]
-fn an_older_copy_of_a_device_gets_the_newer_records_of_the_other_node() {
+fn a_node_with_an_older_copy_of_its_device_gets_the_newer_records_of_the_other_node() {
     for restored in [0, 1] {
         let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
         let Some(nodes) = pair.start_both() else {

@@ -171,7 +171,7 @@ fn typed(bench: &Bench, command: &str) -> (i32, String) {
 }
 
 #[test]
-fn a_command_is_the_text_before_its_remark() {
+fn a_documented_command_ends_where_its_comment_begins() {
     let of = |line| command_of(line, false).unwrap_or_default();
     assert_eq!(
         of("    flashproof doctor /dev/nvme1n1    # what will spoil it"),

@@ -209,7 +209,7 @@ fn completed_loads_with_late_operations_do_not_fail() {
 }
 
 #[test]
-fn every_planned_part_of_a_load_is_judged() {
+fn a_short_last_slice_and_a_job_that_starts_late_are_judged() {
     Expected(1, ReasonCode::OverLimit).storage(&[
         (
             "sim:slow-after-s=601+slow-factor=40; test-duration-sec: 1190",
@@ -342,7 +342,7 @@ fn a_run_of_format_2_is_judged_by_whole_slices_with_a_remark() {
 }
 
 #[test]
-fn only_a_run_that_must_fail_ends_early() {
+fn with_stop_when_decided_only_a_run_that_must_fail_ends_early() {
     let bench = Bench::new();
     // Three quarters of all reads take over 8 ms: after about 48 s, these are 1 % of the whole hour's reads.
     for (drive, code, ran_sec) in [("sim:read-us=9000", 1, 40..60), ("sim:", 0, 3_600..3_601)] {

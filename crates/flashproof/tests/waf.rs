@@ -20,7 +20,7 @@ fn drive(more: &str) -> String {
 }
 
 #[test]
-fn table_json_and_page_agree_on_the_tenants_of_a_paper_and_repeated_runs_agree() {
+fn table_and_json_of_waf_model_agree_with_each_other_and_with_a_published_result() {
     let bench = Bench::new();
     let drive = drive("+handles=4");
     let ended = waf(

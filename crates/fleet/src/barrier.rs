@@ -68,7 +68,7 @@ impl Barrier {
 
     fn cannot_agree(&self, error: io::Error) -> String {
         format!(
-            "cannot agree on a start in {} - {error}",
+            "cannot agree on a start in {} - {error} - check the permissions of this directory",
             self.dir.display()
         )
     }
@@ -90,7 +90,10 @@ impl Barrier {
                     .ok()
                     .and_then(|text| text.trim().parse().ok());
                 let start = start.ok_or_else(|| {
-                    format!("{} does not contain a time", self.dir.join(START).display())
+                    format!(
+                        "{} does not contain a time - repeat the step with \"fleet run --failed\"",
+                        self.dir.join(START).display()
+                    )
                 })?;
                 return match start.checked_sub(server_now()) {
                     Some(_) => Ok(start),

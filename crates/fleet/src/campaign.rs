@@ -8,6 +8,7 @@ use session::failure::Failure;
 use session::runner::cpus;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
@@ -172,8 +173,7 @@ impl CampaignConfig {
             CAMPAIGN_BYTES_MAX,
         )
         .map_err(|error| cannot_read(&path, error))?;
-        let text =
-            String::from_utf8(bytes).map_err(|_| cannot_read(&path, "it is not UTF-8 text"))?;
+        let text = String::from_utf8(bytes).map_err(|_| cannot_read(&path, not_utf8()))?;
         let campaign = Self::parse(&path, &text, check)?;
         if name_commands(&campaign.steps) {
             files::open_instructions(&path, Links::Followed, Instructions::Commands)
@@ -337,9 +337,18 @@ pub(crate) fn name_commands(steps: &[CampaignStep]) -> bool {
     words.any(|word| word.starts_with("--trigger"))
 }
 
-fn cannot_read(path: &Path, why: impl std::fmt::Display) -> Failure {
+fn not_utf8() -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text")
+}
+
+fn cannot_read(path: &Path, error: io::Error) -> Failure {
+    let advice = match error.kind() {
+        // `fleet init` would replace a campaign that is only refused because others can change it.
+        ErrorKind::PermissionDenied => "correct the owner and the mode of the file",
+        _ => "\"flashproof fleet init\" writes a campaign file",
+    };
     Failure::usage(format!(
-        "cannot read the campaign {} - {why} - \"flashproof fleet init\" writes a campaign file",
+        "cannot read the campaign {} - {error} - {advice}",
         path.display()
     ))
 }
@@ -352,7 +361,7 @@ fn matches_any(requested: &[String], values: &[Option<&str>]) -> bool {
             .any(|value| requested.iter().any(|requested| requested == value))
 }
 
-const NAME_RULE: &str = "a name has letters, digits, - and _, at most 40 of them";
+const NAME_RULE: &str = "give a name of 1 to 40 letters, digits, - or _";
 
 pub(crate) fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -481,9 +490,10 @@ fn in_order(
     for (at, step) in &steps {
         if let Some(unknown) = step.after.iter().find(|after| !names.contains(after)) {
             let why = format!(
-                "step {}: \"after\" names {}, but there is no such step",
+                "step {}: \"after\" names {}, but there is no such step - the steps are {}",
                 step.name,
-                quoted(unknown)
+                quoted(unknown),
+                names.join(", ")
             );
             return Err(source.mistake(at.clone(), why));
         }
@@ -620,6 +630,23 @@ mod tests {
         "[[step]]\nname = \"a\"\nrun = \"certify {drive} --out {out}\"\nlimit = \"1h\"\n";
 
     #[test]
+    fn a_refused_campaign_file_is_not_to_be_replaced() {
+        for (kind, advice) in [
+            (
+                ErrorKind::NotFound,
+                "\"flashproof fleet init\" writes a campaign file",
+            ),
+            (
+                ErrorKind::PermissionDenied,
+                "correct the owner and the mode of the file",
+            ),
+        ] {
+            let failure = cannot_read(Path::new("c.toml"), kind.into());
+            assert!(failure.message.ends_with(advice), "{}", failure.message);
+        }
+    }
+
+    #[test]
     fn steps_run_after_the_steps_that_they_name() {
         let step = |name: &str, after: &str| STEP.replace("\"a\"", &format!("\"{name}\"")) + after;
         let names = |text: &str| {
@@ -661,7 +688,7 @@ mod tests {
             ),
             (
                 "name = \"a b\"\n",
-                "c.toml:1: a name has letters, digits, - and _, at most 40 of them",
+                "c.toml:1: give a name of 1 to 40 letters, digits, - or _",
             ),
             ("name = \"x\"\nsped = 3\n", "c.toml:2: unknown field `sped`"),
             (
@@ -686,7 +713,7 @@ mod tests {
             ),
             (
                 &(of(STEP) + "after = [\"q\"]\n"),
-                "c.toml:2: step a: \"after\" names \"q\", but there is no such step",
+                "c.toml:2: step a: \"after\" names \"q\", but there is no such step - the steps",
             ),
             (
                 &(of(STEP) + "[consent]\nerase = [\"S\",\n\"S\"]\n"),

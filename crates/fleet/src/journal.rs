@@ -179,7 +179,10 @@ impl Journal {
 
 #[derive(Debug, Error)]
 pub enum LockError {
-    #[error("another process holds the lock of the task in {}", .0.display())]
+    #[error(
+        "another process holds the lock of the task in {} - wait for that process, or end it with \"flashproof fleet cancel\"",
+        .0.display()
+    )]
     Held(PathBuf),
     #[error(
         "cannot open the task's directory {} - {source} - {}",

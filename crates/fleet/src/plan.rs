@@ -177,7 +177,7 @@ impl CampaignPlan {
         }
         Err(Failure::usage(format!(
             "cannot begin the step {} together on {} - the limits let only {at_once} run at once, and the others would \
-             wait for ever - raise per_host, total and at_once of the domains, or choose fewer drives",
+             wait forever - raise per_host, total and at_once of the domains, or choose fewer drives",
             step.name,
             count(self.drives.len() as u64, "drive")
         )))
@@ -240,7 +240,7 @@ impl CampaignPlan {
         if let Some(what) = changed {
             return Err(Failure::usage(format!(
                 "cannot resume the campaign in {} - {what} has changed since it began, and results of different \
-                 campaigns cannot be compared - restore it, or begin a campaign in another directory",
+                 campaigns cannot be compared - undo this change in {CAMPAIGN}, or begin a campaign in another directory",
                 dir.display()
             )));
         }
@@ -398,7 +398,7 @@ impl CampaignPlan {
         for id in unknown {
             let _ = writeln!(
                 text,
-                "[consent] lists {}, which is no drive of this campaign",
+                "[consent] lists {}, but the campaign has no such drive",
                 quoted(id)
             );
         }
@@ -423,18 +423,19 @@ impl CampaignPlan {
 
     /// The lock of `fleet run`: concurrent starts submit one after the other.
     pub fn lock(&self) -> Result<File, Failure> {
-        let locked = files::open_to_append(&self.dir.join(LOCK), files::SHARED).and_then(|file| {
-            rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
-            Ok(file)
-        });
-        locked.map_err(|error| {
+        let cannot = |error: io::Error, advice| {
+            let attempt = format!("cannot lock the campaign {}", self.dir.display());
+            failed(attempt, &error, advice)
+        };
+        let file = files::open_to_append(&self.dir.join(LOCK), files::SHARED).map_err(|error| {
+            let advice = "check the permissions and the free space of this directory";
+            cannot(error, advice)
+        })?;
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).map_err(|error| {
             let advice = "put the campaign on a file system with locks";
-            failed(
-                format!("cannot lock the campaign {}", self.dir.display()),
-                &error,
-                advice,
-            )
-        })
+            cannot(error.into(), advice)
+        })?;
+        Ok(file)
     }
 }
 
@@ -574,7 +575,7 @@ mod tests {
         "[[step]]\nname = \"a\"\nrun = \"certify {drive} --out {out}\"\nlimit = \"1h\"\n";
 
     #[test]
-    fn the_first_start_fixes_drives_and_steps_for_every_later_one() {
+    fn the_first_start_of_a_campaign_fixes_drives_and_steps_for_later_starts() {
         let dir = campaign(2, STEP);
         let one = read(dir.path()).unwrap();
         let other = read(dir.path()).unwrap();
@@ -625,7 +626,7 @@ mod tests {
     }
 
     #[test]
-    fn only_real_drives_that_the_guard_may_release_are_erased() {
+    fn the_line_of_erased_drives_has_only_real_drives_that_the_guard_may_release() {
         let consent = format!("{STEP}[consent]\nerase = [\"SIM00003\"]\n");
         let mut plan = read(campaign(8, &consent).path()).unwrap();
         let erased = |plan: &CampaignPlan| plan.erased_text(&[0, 1, 2, 3, 4, 5, 6, 7]);
@@ -689,7 +690,7 @@ mod tests {
             assert_eq!(
                 plan.as_ref()
                     .err()
-                    .is_none_or(|why| !why.contains("would wait for ever")),
+                    .is_none_or(|why| !why.contains("would wait forever")),
                 is_room,
                 "{limits}"
             );

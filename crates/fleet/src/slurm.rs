@@ -350,7 +350,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_queue_is_read_by_its_comments_and_foreign_lines_are_skipped() {
+    fn slurms_queue_is_parsed_by_job_comments_and_lines_of_other_jobs_are_skipped() {
         let task = |index, state: &str, place: &str, host: &str| QueuedTask {
             index,
             job: format!("12_{}", index % 1000),

@@ -112,7 +112,8 @@ impl CampaignStatus {
             let sec = ahead.unsigned_abs() as f64 / 1e3;
             let side = if *ahead > 0 { "ahead of" } else { "behind" };
             faults.push(format!(
-                "the clock of {host} is {} {side} the file server's, so the times in its results are wrong",
+                "the clock of {host} is {} {side} the file server's, so the times in the results of {host} are wrong - \
+                 set the clock (NTP)",
                 span_about(sec)
             ));
         }
@@ -230,7 +231,7 @@ impl CampaignStatus {
             let _ = writeln!(text, "\n{fault}");
         }
         if self.cancelled {
-            let _ = writeln!(text, "\ncancelled; \"{run}\" resumes it");
+            let _ = writeln!(text, "\ncancelled; \"{run}\" resumes the campaign");
         } else if !self.started {
             let _ = writeln!(text, "\nnothing is running: \"{run}\" starts the campaign");
         } else if self.is_over()

@@ -457,7 +457,7 @@ fn conclusion(
 ) -> StepEvent {
     let Some(exit) = status.code() else {
         return StepEvent::Stopped {
-            why: stop_reason.unwrap_or_else(|| format!("its process was killed ({status})")),
+            why: stop_reason.unwrap_or_else(|| format!("the command was killed ({status})")),
         };
     };
     match (exit, stop_reason, recorded) {
@@ -689,7 +689,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     #[test]
-    fn a_preparation_before_the_first_run_of_a_series_is_progress() {
+    fn progress_reports_the_preparation_before_the_first_run_of_a_series() {
         let dir = tempfile::tempdir().unwrap();
         let found = |command: &str| {
             let words = vec![command.to_owned(), DRIVE.to_owned()];
@@ -759,7 +759,7 @@ mod tests {
             (end(9, true, pass, true), "stopped asked"),
             (
                 end(9, false, pass, true),
-                "stopped its process was killed (signal: 9 (SIGKILL))",
+                "stopped the command was killed (signal: 9 (SIGKILL))",
             ),
         ] {
             assert_eq!(event, is);

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_runs_if_its_process_or_the_scheduler_says_so() {
+    fn a_step_runs_if_its_process_runs_or_without_a_process_if_slurm_says_running() {
         let here = device::observe::process::this_process();
         let gone = here.clone().map(|here| results::run_dir::Process {
             start_ticks: 1,

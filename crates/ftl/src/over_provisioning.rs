@@ -25,7 +25,7 @@ pub fn estimate_from_capacity(logical_bytes: u64) -> f64 {
     extra.min_by(f64::total_cmp).unwrap_or(0.07)
 }
 
-/// Prints both conventions: `28.0 % of the logical capacity, (T - U) / U; 21.9 % of all flash, (T - U) / T`.
+/// Prints both conventions: `28.0 % of the capacity, which is 21.9 % of all flash`.
 #[derive(Debug, Clone, Copy)]
 pub struct BothConventions(
     /// (T - U) / U.
@@ -38,7 +38,7 @@ impl fmt::Display for BothConventions {
         let flash = share_of_flash(self.0) * 100.0;
         write!(
             f,
-            "{logical:.1} % of the logical capacity, (T - U) / U; {flash:.1} % of all flash, (T - U) / T"
+            "{logical:.1} % of the capacity, which is {flash:.1} % of all flash"
         )
     }
 }
@@ -67,8 +67,8 @@ mod tests {
     }
 
     #[test]
-    fn one_convention_follows_from_the_other() {
-        let both = "28.0 % of the logical capacity, (T - U) / U; 21.9 % of all flash, (T - U) / T";
+    fn both_conventions_of_over_provisioning_are_printed_and_can_be_converted() {
+        let both = "28.0 % of the capacity, which is 21.9 % of all flash";
         assert_eq!(BothConventions(0.28).to_string(), both);
         assert_eq!(from_share_of_flash(0.5), 1.0);
         assert!((from_share_of_flash(share_of_flash(0.07)) - 0.07).abs() < 1e-12);

@@ -122,8 +122,8 @@ impl Spec {
             && self.isolation == Isolation::Persistently
         {
             return Some(format!(
-                "garbage collection with one append point for all of {handles} handles that are persistently isolated \
-                 - give each handle its own append point, or make the handles initially isolated"
+                "one append point for all of {handles} handles mixes the data of persistently isolated handles during garbage \
+                 collection - give each handle its own append point, or make the handles initially isolated"
             ));
         }
         // Superblock 0 is not part of the drive, see `UnitMap`.
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn units_of_flash_have_numbers_of_32_bits() {
+    fn a_drive_with_2_to_the_32_mapping_units_or_more_is_refused() {
         // 2^20 superblocks of 2^12 units, including superblock 0, which is not part of the drive.
         let superblock_bytes = 4096 << 12;
         let of = |superblocks: u64| Spec {

@@ -79,7 +79,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn every_corpus_input_keeps_its_property_and_some_are_valid() {
+    fn every_input_of_the_corpus_keeps_its_property_and_each_target_has_a_valid_input() {
         for (name, property) in TARGETS {
             let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
                 .join("../../fuzz/corpus")

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_the_devices_is_a_share_of_the_load() {
+    fn a_factor_is_scaled_by_the_share_of_the_devices_in_use() {
         assert_eq!(factor("30").doubled(), Ok(factor("60")));
         assert_eq!(factor("30").share(1, 3), Ok(factor("10")));
         assert_eq!(Factor::ONE.share(2, 3), Ok(factor("0.666666667")));

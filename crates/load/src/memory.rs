@@ -9,7 +9,7 @@ pub fn check(needed_bytes: u64) -> Result<(), String> {
             let needed = format::bytes(needed_bytes as f64);
             let available = format::bytes(available_bytes as f64);
             Err(format!(
-                "{needed} of memory are needed, and {available} are available"
+                "{needed} of memory are needed, but only {available} are available"
             ))
         }
         _ => Ok(()),

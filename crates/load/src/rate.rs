@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_rate_is_exact_while_it_fits() {
+    fn a_rate_is_exact_if_its_parts_are_below_2_to_the_56_and_otherwise_the_nearest() {
         let found = Rate::nearest(369_502_208 * 5957, 10_000 << 17);
         assert_eq!(found, Rate::new(369_502_208 * 5957, 10_000 << 17).unwrap());
         let odd = Rate::nearest((1 << 100) + 1, (1 << 97) + 1);

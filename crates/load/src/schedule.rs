@@ -372,7 +372,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_collects_operations_or_delays_all_later_ones() {
+    fn operations_due_in_a_pause_run_at_its_end_or_all_later_operations_are_delayed() {
         let due_ms = |ops, work_ms: u64, delays_rest| {
             let pauses = Pauses {
                 pause_ns: 25_000_000,
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schedule_equals_the_closed_formula() {
+    fn due_times_of_an_even_schedule_equal_the_closed_formula() {
         for (rate, phase) in [
             (Rate::new(7, 3).unwrap(), 12_345),
             (Rate::per_sec(999_983), 65_535),
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_and_devices_together_are_the_whole_sequence() {
+    fn schedules_of_all_shards_and_devices_together_are_the_whole_sequence() {
         let rate = Rate::new(48_011, 13).unwrap();
         let whole: Vec<_> = even(rate, 0, 1, 777)
             .take_while(|ns| *ns < 1_000_000_000)
@@ -552,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn listed_due_times_are_divided_among_lanes_and_counted_as_one_by_one() {
+    fn listed_due_times_are_divided_among_lanes_and_count_before_counts_all_of_them() {
         let at_ns: Arc<[u64]> = [0, 5, 5, 7, 20].into();
         let walk = |first, stride| {
             let mut listed = Listed::new(at_ns.clone(), 20, 2, first, stride);

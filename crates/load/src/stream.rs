@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_arrivals_are_counted_as_if_each_was_requested() {
+    fn arrivals_lost_together_are_counted_as_if_lost_one_by_one() {
         let extent = |kind, cell| Extent::blocks(request(kind, 0, cell), 1 << 20, 4096).unwrap();
         let uniform = Uniform {
             extent: extent(OpKind::Read, 3),

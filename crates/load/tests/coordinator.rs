@@ -125,7 +125,7 @@ fn three_shards_together_do_the_exact_number_of_operations_in_every_interval() {
 }
 
 #[test]
-fn a_sink_that_is_not_ready_keeps_the_run_from_beginning() {
+fn a_run_does_not_begin_if_a_sink_is_not_ready() {
     let mut kept = modified(Kept::default(), |it| it.fails_when_ready = true);
     let error = run(&ten_minutes(), vec![plan(0, 1)], sim, &mut kept).unwrap_err();
     assert!(matches!(&error, RunError::Sink(_)) && error.to_string() == "no room");

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_is_in_the_middle_and_other_bars_share_a_scale() {
+    fn the_limit_is_at_half_of_the_bar_and_bars_without_limits_share_a_scale() {
         let mut bars = Bars::new("T", "");
         assert!(bars.is_empty());
         bars.against("<a>", 0.05, 0.1, "0.05 %", false);

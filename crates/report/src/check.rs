@@ -191,7 +191,7 @@ impl Checks {
     fn missing(&self) -> Vec<String> {
         self.not_run
             .iter()
-            .map(|NotRun { name, why }| format!("{name} did not run: {why}"))
+            .map(|NotRun { name, why }| format!("{name} has no result: {why}"))
             .collect()
     }
 
@@ -361,13 +361,13 @@ fn group(answer: CheckAnswer, checks: &[&CheckResult]) -> AnswerGroup {
     let outcome = checks
         .first()
         .map_or(Outcome::Invalid, |check| check.outcome);
-    let longest = checks
-        .iter()
-        .map(|check| check.seconds())
-        .fold(0.0, f64::max);
+    let mut seconds: Vec<f64> = checks.iter().map(|check| check.seconds().round()).collect();
+    seconds.sort_by(f64::total_cmp);
+    let times = unique([seconds.first(), seconds.last()].into_iter().flatten());
+    let times: Vec<_> = times.into_iter().map(|seconds| span_of(*seconds)).collect();
     let words = match answer {
         CheckAnswer::NotGoodEnough => String::new(),
-        CheckAnswer::TooBrief => format!(", limits held for {} only", span_of(longest.round())),
+        CheckAnswer::TooBrief => format!(", limits held for {} only", times.join(" to ")),
         answer => format!(", {answer}"),
     };
     let decided = if answer == CheckAnswer::NoLimit {
@@ -528,8 +528,8 @@ fn sources(check: &CheckResult) -> Vec<String> {
     statements.iter().enumerate().map(numbered).collect()
 }
 
-const MARGINS: &str = "How many times better than its limit a value is: longer is better. The dashed line is the limit; \
-                       a bar that ends before it does not hold the limit. Bars end at twice the limit.";
+const MARGINS: &str = "Each bar shows how many times better a value is than its limit. The dashed line is the limit: a bar \
+                       that ends before the line does not hold its limit. Bars end at twice the limit.";
 
 fn bars(check: &CheckResult) -> Bars {
     let mut bars = Bars::new("Margin to each limit", MARGINS);
@@ -556,7 +556,7 @@ fn notes(check: &CheckResult) -> Vec<String> {
         .collect();
     notes.extend(check.remarks.clone());
     if check.answer == CheckAnswer::TooBrief {
-        notes.push(format!("why longer: {}", check.sustained.why));
+        notes.push(format!("why a longer test: {}", check.sustained.why));
     }
     // A limit of a higher tier that was not held is left out: the sentence of the check names it.
     let shown = check

@@ -50,7 +50,7 @@ fn head(result: &Durability) -> Head {
     head.fact(
         "Power cuts",
         if result.outcome == Outcome::Invalid {
-            "none for certain"
+            "not confirmed"
         } else {
             "1"
         },

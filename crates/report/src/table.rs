@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_as_wide_as_its_widest_cells() {
+    fn columns_of_a_text_table_are_as_wide_as_their_widest_cells() {
         assert_eq!(
             table().to_string(),
             "a        load\nstage 1  130x\n<a>|b      2x\n"
@@ -583,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spreadsheet_takes_no_cell_for_a_formula_and_numbers_stay_numbers() {
+    fn no_csv_cell_is_a_formula_for_a_spreadsheet_and_numbers_stay_numbers() {
         for (text, cell) in [
             ("=HYPERLINK(A1)", "'=HYPERLINK(A1)"),
             ("=1+1,2", "\"'=1+1,2\""),

@@ -127,11 +127,7 @@ pub fn step_outcome(
 /// Wording for a run of this class. Anything shorter than a day, or simulated, certifies nothing.
 pub(crate) fn class(class: VerdictClass, simulated: bool, ran_sec: f64, partial: bool) -> String {
     let length = span_of(ran_sec);
-    let partial = if partial {
-        ", stopped before its time"
-    } else {
-        ""
-    };
+    let partial = if partial { ", stopped early" } else { "" };
     match (class, simulated) {
         (_, true) => {
             format!("screening of {length} on simulated drives{partial}: it certifies nothing")
@@ -213,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_simulated_day_is_a_screening() {
+    fn a_simulated_run_of_24_hours_is_called_a_screening() {
         let words = class(VerdictClass::CertificationLoad, true, 86_400.0, false);
         assert_eq!(
             words,
@@ -221,7 +217,7 @@ mod tests {
         );
         assert!(
             class(VerdictClass::Screening, false, 21_600.0, true)
-                .starts_with("screening of 6 h, stopped before")
+                .starts_with("screening of 6 h, stopped early")
         );
         assert_eq!(
             class(VerdictClass::CertificationLoad, false, 86_400.0, false),

@@ -314,7 +314,7 @@ fn no_title_of_an_axis_is_longer_than_its_chart() {
 }
 
 #[test]
-fn the_highest_points_of_a_chart_have_their_names() {
+fn labelled_points_of_a_chart_show_their_names() {
     let script = "
         const page = inside.document, plot = page.createElement('div'), again = page.createElement('script');
         Object.assign(plot, {id: 'strip', className: 'plot tall'});

@@ -18,7 +18,7 @@ pub struct WrittenBytes {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
-    "the drive's count of {counter} went back from {before} to {now} bytes: the drive was reset, replaced or given other firmware meanwhile"
+    "the drive's count of {counter} went back from {before} to {now} bytes: the drive was reset or replaced, or its firmware was changed, between the two readings"
 )]
 pub struct WentBack {
     pub counter: &'static str,

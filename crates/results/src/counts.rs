@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_operation_is_summed_up_for_each_threshold_that_its_response_time_is_over() {
+    fn times_of_an_operation_are_added_up_for_each_threshold_below_its_response_time() {
         let mut slow = SlowTimes::default();
         slow.record(
             &[100, 1_000, 10_000],

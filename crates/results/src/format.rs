@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn percent_shows_three_digits_and_never_hides_a_count() {
+    fn percentages_have_three_digits_and_a_share_above_0_is_not_shown_as_0() {
         let shares = [0.0, 1.0, 0.5, 0.05, 0.00123, 0.00001234, 1e-9];
         assert_eq!(
             shares.map(percent_digits),
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_read_as_people_say_them() {
+    fn durations_are_printed_in_the_units_that_fit() {
         let texts = [
             0,
             900,
@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_of_drives_are_those_on_their_label() {
+    fn byte_counts_are_printed_in_decimal_units_as_on_the_labels_of_drives() {
         let texts = [
             0.0,
             512.0,

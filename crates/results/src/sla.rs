@@ -259,7 +259,7 @@ fn parse_limit(text: &str) -> Result<Limit, &'static str> {
     let share_max_ppb = scaled(share.trim(), PERCENT_PPB)
         .ok_or("the share is not a number with at most 7 decimals")?;
     if share_max_ppb == 0 {
-        return Err("no share is below 0 %");
+        return Err("the share must be above 0 %");
     }
     if share_max_ppb > WHOLE_PPB {
         return Err("the share is above 100 %");
@@ -319,7 +319,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_default_is_acts_criterion() {
+    fn the_default_limits_are_those_of_act() {
         assert_eq!(Sla::default().to_string(), "5%>1ms,1%>8ms,0.1%>64ms");
         assert_eq!("5%>1ms,1%>8ms,0.1%>64ms".parse(), Ok(Sla::default()));
         assert_eq!(
@@ -373,7 +373,7 @@ mod tests {
             ("five%>1ms", "not a number"),
             ("-5%>1ms", "not a number"),
             ("0.00000001%>1ms", "at most 7 decimals"),
-            ("0%>1ms", "no share is below 0 %"),
+            ("0%>1ms", "the share must be above 0 %"),
             ("101%>1ms", "above 100 %"),
             ("5%>1", "no unit"),
             ("5%>0ms", "threshold is 0"),

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_freed_long_ago_is_no_wait() {
+    fn an_operation_due_after_its_slot_was_freed_has_no_wait() {
         assert_eq!(Times::new(100, 10, 100, 101).wait_ns(), 0);
     }
 }

@@ -21,7 +21,7 @@ pub const SLOPE_MAX: f64 = 0.02;
 
 pub fn steady_rule() -> String {
     format!(
-        "over {ROUNDS_IN_WINDOW} drive fills, the range of write amplification is at most {} of its average, and its best straight line moves \
+        "over {ROUNDS_IN_WINDOW} drive fills, the range of write amplification is at most {} of its average, and its best-fit line moves \
          by at most {} of the average, for all drives together and for each drive",
         percent_exact(RANGE_MAX),
         percent_exact(SLOPE_MAX)

@@ -87,7 +87,13 @@ impl Publisher {
                     quoted(&address)
                 ))
             })?;
-            console::note(&format!("metrics: http://{bound_address}/metrics"));
+            let text = format!("metrics: http://{bound_address}/metrics");
+            // With port 0 the kernel chose the port, and only this line has it.
+            if address.ends_with(&bound_address.port().to_string()) {
+                console::note(&text);
+            } else {
+                console::notice(&text);
+            }
         }
         Ok(Some(Self { page, file }))
     }

@@ -94,9 +94,10 @@ pub(crate) fn by_directives(
         }
         let why = match handles {
             0 => "its namespace has no placement list: the drive has no FDP, FDP is off, or the namespace was created \
-                  without handles - `flashproof doctor` shows the cause, `flashproof waf setup DEVICE` the remedy"
+                  without handles - `flashproof doctor` shows the cause, `flashproof waf setup DEVICE` prints the commands \
+                  that create handles"
                 .to_owned(),
-            _ => format!("its placement list has {handles} - use lower handles, or a namespace with more handles"),
+            _ => format!("its placement list has handles 1 to {handles} - use lower handles, or a namespace with more handles"),
         };
         Err(refusal(target, &placement_handles, &why))
     }))
@@ -198,13 +199,14 @@ fn why_no_streams(max_write_streams: Option<u16>, streams: u16) -> String {
             .to_owned(),
         Some(0) => {
             "the kernel has no write streams for this drive: it has no FDP, FDP is off, or the namespace was created \
-             without handles - `flashproof doctor` shows the cause, `flashproof waf setup DEVICE` the remedy"
+             without handles - `flashproof doctor` shows the cause, `flashproof waf setup DEVICE` prints the commands \
+             that create handles"
                 .to_owned()
         }
         Some(_) => {
             format!(
-                "it has {streams} write streams (queue/max_write_streams) - use lower handles, or create its namespace with \
-                 more handles"
+                "the drive has write streams 1 to {streams} (queue/max_write_streams) - use lower handles, or create the \
+                 namespace with more handles"
             )
         }
     }

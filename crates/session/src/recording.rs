@@ -475,7 +475,7 @@ impl Sink for Recording<'_> {
             self.progress.end();
             console::error(&format!(
                 "abandoned the run: operations on {} did not complete within {} s after the end of the run - the \
-                 kernel still waits for the device - the run directory {} has no verdict",
+                 kernel still waits for the device - the run directory {} has no verdict; check the device (dmesg)",
                 self.manifest.devices.join(", "),
                 patience.as_secs(),
                 self.dir.display()
@@ -620,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_count_only_before_the_machine_sleeps() {
+    fn io_errors_count_only_if_they_precede_a_sleep_of_the_machine() {
         let verdict = slept(0);
         assert_eq!(verdict.outcome, Outcome::Invalid, "{verdict}");
         assert_eq!(verdict.reasons[0].code, ReasonCode::Suspended, "{verdict}");

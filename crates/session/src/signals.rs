@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     #[ignore = "ends the process: it is started by the test below"]
-    fn a_bug() {
+    fn helper_process_panics() {
         report_panics_as_bugs();
         panic!("two and two are five");
     }
@@ -329,7 +329,7 @@ mod tests {
             program.args([
                 "--ignored",
                 "--exact",
-                "signals::tests::a_bug",
+                "signals::tests::helper_process_panics",
                 "--nocapture",
             ]);
             let output = program.env("RUST_BACKTRACE", backtrace).output().unwrap();

@@ -180,7 +180,7 @@ impl Tracing {
                     stop_instances();
                     let sec = patience.as_secs();
                     let sentence = format!(
-                        "{UNMEASURED} in the last sample: its thread, which has the lowest priority, got too little CPU \
+                        "{UNMEASURED} in the last sample: the sampling thread, which has the lowest priority, got too little CPU \
                          within {sec} s after the end of the run"
                     );
                     return warn_unmeasured(unmeasured, sentence);

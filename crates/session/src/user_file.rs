@@ -133,6 +133,10 @@ pub enum PathKind {
 /// Determines the kind of the object at `path`. Errors: `path` is neither a regular file nor a path of
 /// [`files::is_open_path`], or lies in a run directory. `advice`: the remedy, for the error message.
 fn path_kind(path: &Path, advice: &str) -> Result<PathKind, Failure> {
+    if path.as_os_str() == "-" {
+        let why = "it would be a file of this name, not standard output";
+        return Err(refused(path, why, advice));
+    }
     // Checks the path and the target of a link: the target may be in a run directory.
     let real_path = fs::canonicalize(path).ok();
     for path in [Some(path), real_path.as_deref()].into_iter().flatten() {
@@ -294,6 +298,10 @@ mod tests {
             assert!(fs::read_to_string(&path).unwrap().ends_with("new"));
         }
         write_page(Path::new("/dev/null"), PAGE).unwrap();
+        assert_contains!(
+            message(write_page(Path::new("-"), PAGE)),
+            "it would be a file of this name, not standard output - give --html another file"
+        );
         assert!(message(write_page(dir.path(), PAGE)).contains("it is a directory"));
     }
 

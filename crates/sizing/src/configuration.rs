@@ -76,6 +76,23 @@ pub fn busiest_node(profile: &Profile) -> Option<&str> {
     })
 }
 
+/// The node with the id `requested`, which logs print in lower case.
+pub fn requested_node<'a>(
+    profile: &'a Profile,
+    requested: &str,
+) -> Result<&'a str, ConfigurationError> {
+    let mut ids = profile.nodes.iter().map(|node| node.id.as_str());
+    ids.find(|id| id.eq_ignore_ascii_case(requested))
+        .ok_or_else(|| no_node(profile, requested))
+}
+
+fn no_node(profile: &Profile, requested: &str) -> ConfigurationError {
+    ConfigurationError::NoNode {
+        requested: requested.to_owned(),
+        found: profile.nodes.iter().map(|node| node.id.clone()).collect(),
+    }
+}
+
 fn kib_per_sec_of_node(profile: &Profile, node: &str) -> f64 {
     let drives = profile.drives.iter().filter(|drive| drive.node == node);
     drives
@@ -95,11 +112,7 @@ pub fn configurations(
         .filter(|load| load.node == node)
         .collect();
     if of_node.is_empty() {
-        let found = profile.nodes.iter().map(|node| node.id.clone()).collect();
-        return Err(ConfigurationError::NoNode {
-            requested: node.to_owned(),
-            found,
-        });
+        return Err(no_node(profile, node));
     }
     let namespaces: BTreeSet<&str> = of_node.iter().map(|load| load.namespace.as_str()).collect();
     let mut configurations = Vec::new();
@@ -218,7 +231,7 @@ impl<'a> NamespaceLoad<'a> {
         let reads = self.sum(|load| load.reads_per_sec);
         let writes = self.sum(|load| load.writes_per_sec);
         let lbr = self.sum(|l| l.large_block_reads_per_sec);
-        let lbw = self.sum(|l| l.large_block_writes_per_sec);
+        let filled = self.sum(DeviceLoad::filled_per_sec);
         if whole_rate(reads) == 0 && whole_rate(writes) == 0 {
             return Err(ConfigurationError::NoLoad {
                 namespace: namespace(),
@@ -226,13 +239,8 @@ impl<'a> NamespaceLoad<'a> {
         }
         // In a steady state, blocks that are written but not read for defragmentation are freed directly.
         let direct_frees = self.sum(|load| {
-            let rest = load.large_block_writes_per_sec - load.large_block_reads_per_sec;
-            load.direct_frees_per_sec
-                .unwrap_or(if load.commit_to_device {
-                    0.0
-                } else {
-                    rest.max(0.0)
-                })
+            let rest = load.filled_per_sec() - load.large_block_reads_per_sec;
+            load.direct_frees_per_sec.unwrap_or(rest.max(0.0))
         });
         let large_block_bytes = large_block_bytes(first);
         let mut config = ActConfig {
@@ -241,12 +249,13 @@ impl<'a> NamespaceLoad<'a> {
             write_reqs_per_sec: whole_rate(writes),
             record_bytes: 0,
             large_block_op_kbytes: u32::try_from(large_block_bytes / 1024).unwrap_or(u32::MAX),
-            // Large-block rates derive from writes, so a read-only namespace has none.
+            // If no large-block reads were counted (records in memory, a shadow device, no writes), the model must not
+            // derive any from the writes.
             no_defrag_reads: lbr <= 0.0,
-            total_lbw_per_sec: whole_rate(lbw),
+            total_lbw_per_sec: whole_rate(filled),
             // If all blocks were freed directly, there would be no large-block reads for the offset to scale.
             direct_frees: whole_rate(direct_frees)
-                .min(whole_rate(lbw).saturating_sub(u32::from(lbr > 0.0))),
+                .min(whole_rate(filled).saturating_sub(u32::from(lbr > 0.0))),
             commit_to_device: first.commit_to_device,
             tomb_raider: self.tomb_raider_sleep_us().is_some(),
             tomb_raider_sleep_usec: self.tomb_raider_sleep_us().unwrap_or(0),
@@ -277,10 +286,18 @@ impl<'a> NamespaceLoad<'a> {
         config = offsets.applied(&config);
         let baseline = requested_io(&config).map_err(refused_error)?;
         let mut remarks = remarks(first, &offsets, &measured_io, &baseline);
+        if direct_frees > filled {
+            remarks.push(format!(
+                "{}.conf: direct-frees is {}, although the server freed {direct_frees:.1} blocks/s: more than the \
+                 {filled:.1} blocks/s that it wrote (total-lbw-per-sec) - choose a window without deletions or truncations",
+                first.namespace, config.direct_frees
+            ));
+        }
         let raider_per_sec = self.sum(|load| load.tomb_raider_reads_per_sec);
         if raider_per_sec > 0.0 {
             remarks.push(format!(
-                "{}.conf: the tomb raider reads at most {raider_per_sec:.1} blocks/s: each read delays the next by its own time",
+                "{}.conf: the tomb raider reads at most {raider_per_sec:.1} blocks/s, the cluster's rate: in the test, the \
+                 time of each read is added to the pause",
                 first.namespace
             ));
         }
@@ -401,7 +418,14 @@ impl<'a> NamespaceLoad<'a> {
         note("large-block-op-kbytes", block);
         let lbw = self.sum(|l| l.large_block_writes_per_sec);
         let lbw_origin = per_device(&origin.large_block_writes);
-        note("total-lbw-per-sec", format!("{lbw:.1}, {lbw_origin}"));
+        let filled = self.sum(DeviceLoad::filled_per_sec);
+        let by_commits = first.blocks_filled_per_sec.map_or_else(String::new, |_| {
+            format!("{filled:.1}, drv_ssd: write; the large-block writes among them: ")
+        });
+        note(
+            "total-lbw-per-sec",
+            format!("{by_commits}{lbw:.1}, {lbw_origin}"),
+        );
         note("direct-frees", per_device(&origin.direct_frees));
         let lbr = offset_note(offsets.large_block_reads, "large-block reads");
         note(

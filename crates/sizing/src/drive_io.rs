@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use std::iter::Sum;
 
-/// The I/O that reaches a drive, under iostat's names.
+/// Serialized under iostat's names, whose kB are 1,024 bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct DriveIo {
     #[serde(rename = "r/s")]
     pub reads_per_sec: f64,
-    /// Writes per second, without flushes.
+    /// Without flushes, except in iostat's own counts ([`DeviceRates`](crate::iostat::DeviceRates)).
     #[serde(rename = "w/s")]
     pub writes_per_sec: f64,
     #[serde(rename = "rkB/s")]

@@ -10,6 +10,8 @@
 //! The main idea: the readers keep all counters and instants unchanged. Rates are computed in one place, from
 //! differences between two instants. Rates from different sources are compared before use.
 //!
+//! "The paper" is Aerospike's "Advanced Flash Device Sizing", which describes the same steps by hand.
+//!
 //! * [`source`], [`lines`]: decompressed input files, and their lines
 //! * [`server_log`]: logs of the database: histograms, drv_ssd lines, restarts
 //! * [`loglatency`]: tables of one histogram of a log, as asloglatency prints them

@@ -3,13 +3,17 @@
 //! Memory is bounded for any input: a line of more than [`LINE_BYTES_MAX`] is skipped and counted, and so are NUL bytes
 //! at the start of a line. A log contains gigabytes of NUL bytes if it was truncated (`copytruncate`) while the server
 //! kept writing at its old offset. At most [`NUL_BYTES_MAX`] are skipped.
+//!
+//! Text copied from a web page has no-break spaces: each byte of such a space is read as a space.
 
-use memchr::memchr;
+use memchr::{memchr, memmem};
+use results::format::{Grouped, count};
+use std::fmt;
 use std::io::{self, Read};
 
 /// Longest line that is read. Servers write lines of at most about 4 KiB.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
-/// Maximum number of consecutive NUL bytes to skip, which takes some seconds: a sparse file may claim any size.
+/// Maximum number of consecutive NUL bytes to skip: some seconds of reading. A sparse file may have any size.
 const NUL_BYTES_MAX: u64 = 4 << 30;
 /// Bytes per read; fits into a core's cache.
 const WINDOW_BYTES: usize = 256 << 10;
@@ -43,6 +47,25 @@ pub struct Skipped {
     pub long_bytes: u64,
     /// NUL bytes before lines.
     pub nul_bytes: u64,
+    /// True if a long line begins as JSON.
+    pub has_json: bool,
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines = count(self.long_lines, "line");
+        let bytes = Grouped(self.long_bytes);
+        let lines = format!("{lines} of more than {LINE_BYTES_MAX} bytes ({bytes} bytes in total)");
+        let nul_bytes = format!("{} NUL bytes before lines", Grouped(self.nul_bytes));
+        let parts = [(self.long_lines, lines), (self.nul_bytes, nul_bytes)];
+        let parts = parts.into_iter().filter(|(number, _)| *number > 0);
+        f.write_str(
+            &parts
+                .map(|(_, text)| text)
+                .collect::<Vec<_>>()
+                .join(" and "),
+        )
+    }
 }
 
 pub struct LineReader<R> {
@@ -77,7 +100,7 @@ impl<R: Read> LineReader<R> {
         }
     }
 
-    /// Puts back `count` complete lines, which are returned next.
+    /// Puts back `lines`, `count` of them, which are returned next. Only the input's last line may lack its line end.
     pub(crate) fn unread(&mut self, lines: &[u8], count: u64) {
         let mut window = [lines, &self.window[self.begin..self.end]].concat();
         (self.begin, self.end) = (0, window.len());
@@ -100,12 +123,12 @@ impl<R: Read> LineReader<R> {
                 self.begin += length + 1;
                 self.number += 1;
                 if length > LINE_BYTES_MAX {
-                    self.skipped.long_lines += 1;
+                    self.count_long_line(begin);
                     self.skipped.long_bytes += length as u64;
                     searched = 0;
                     continue;
                 }
-                let line = &self.window[begin..begin + length];
+                let line = plain_spaces(&mut self.window[begin..begin + length]);
                 return Ok(Some(TextLine {
                     bytes: line.strip_suffix(b"\r").unwrap_or(line),
                     is_complete: true,
@@ -119,7 +142,7 @@ impl<R: Read> LineReader<R> {
                 let begin = std::mem::replace(&mut self.begin, self.end);
                 self.number += u64::from(begin < self.end);
                 let rest = TextLine {
-                    bytes: &self.window[begin..self.end],
+                    bytes: plain_spaces(&mut self.window[begin..self.end]),
                     is_complete: false,
                 };
                 return Ok((begin < self.end).then_some(rest));
@@ -148,8 +171,13 @@ impl<R: Read> LineReader<R> {
         Ok(())
     }
 
-    fn skip_long_line(&mut self) -> io::Result<()> {
+    fn count_long_line(&mut self, begin: usize) {
         self.skipped.long_lines += 1;
+        self.skipped.has_json |= b"[{".contains(&self.window[begin]);
+    }
+
+    fn skip_long_line(&mut self) -> io::Result<()> {
+        self.count_long_line(self.begin);
         self.number += 1;
         loop {
             let rest = &self.window[self.begin..self.end];
@@ -186,6 +214,13 @@ impl<R: Read> LineReader<R> {
             }
         }
     }
+}
+
+fn plain_spaces(line: &mut [u8]) -> &[u8] {
+    while let Some(at) = memmem::find(line, "\u{a0}".as_bytes()) {
+        line[at..at + 2].fill(b' ');
+    }
+    line
 }
 
 #[cfg(test)]

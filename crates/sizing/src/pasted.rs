@@ -1,5 +1,4 @@
-//! Tables of asloglatency pasted into a file, with or without drv_ssd lines between them: the input of the sizing
-//! paper.
+//! Tables of asloglatency pasted into a file, with or without drv_ssd lines between them: the paper prints such data.
 //!
 //! A table has averages where a log has counters. Each table becomes two dumps of a histogram, at the start and the end
 //! of one period; their difference has the table's averages. drv_ssd lines, often of another day, are moved to that
@@ -18,7 +17,7 @@ use thiserror::Error;
 /// Assumed duration of a table without slices, seconds.
 const SECONDS: f64 = 1000.0;
 
-/// Maximum total length of a table's slices, seconds: thirty years.
+/// Maximum length of a slice, and of the period that all tables share, seconds: some thirty years.
 const SECONDS_MAX: f64 = 1e9;
 
 /// Maximum plausible values per second of a table; no node does more.
@@ -203,7 +202,7 @@ fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
         let dumps = vec![dump(log_begin, &[]), dump(log_end, &buckets)];
         if log.histograms.contains_key(&table.name) {
             log.remarks.push(format!(
-                "there are several tables of {}: the first is used",
+                "{} is given more than once: the log's own histogram or the first table is used",
                 table.name
             ));
         }

@@ -116,7 +116,7 @@ fn rates(configured: &[(TestConfiguration, ActConfig)]) -> Vec<(&str, usize, u32
 }
 
 #[test]
-fn loads_are_divided_by_drives_for_all_ways_of_sharing() {
+fn configured_rates_are_divided_among_drives_however_namespaces_share_the_drives() {
     let one = || load("a", "/dev/nvme0n1", "nvme0n1", 8000.0);
     assert_eq!(
         rates(&configured(vec![one()], "1")),
@@ -200,7 +200,7 @@ fn a_configuration_requests_the_io_of_the_clusters_drive() {
                 "{remarks:?}"
             );
             let by_hand = RequestedLoad::from_config(config, 512).unwrap().io();
-            assert_eq!(by_hand, *requested_io, "the file is what was computed");
+            assert_eq!(by_hand, *requested_io, "the file requests this I/O");
             if factor == "2" {
                 let twice = requested_io.written_kib_per_sec / cluster_io.written_kib_per_sec;
                 assert!((twice - 2.0).abs() < 0.04, "{twice}");
@@ -221,6 +221,17 @@ fn with_commit_to_device_each_record_is_a_separate_write() {
         worst(&configured[0].0.cluster_io, &configured[0].0.requested_io) < 0.02,
         "{:?}",
         configured[0].0
+    );
+}
+
+#[test]
+fn more_direct_frees_than_blocks_written_are_reported() {
+    let mut freed = load("a", "/dev/nvme0n1", "nvme0n1", 3000.0);
+    freed.direct_frees_per_sec = Some(100.0);
+    let configured = configured(vec![freed], "1");
+    assert_any_contains!(
+        configured[0].0.remarks,
+        "direct-frees is 74, although the server freed 100.0 blocks/s: more than the 75.0 blocks/s"
     );
 }
 
@@ -314,7 +325,7 @@ fn the_node_with_the_highest_throughput_is_chosen() {
         .text;
     assert!(
         text.contains("read-reqs-per-sec: 5000"),
-        "the device of the same name on the other node is another"
+        "devices of the same name on two nodes are different devices"
     );
     let error = configurations(&profile, "C3", &test("1"))
         .unwrap_err()
@@ -334,6 +345,6 @@ fn doubts_of_a_profile_are_written_into_its_configurations() {
         .text;
     assert_contains!(text, "IN DOUBT: flush-size is taken for 1 MiB");
     let again: Profile = serde_json::from_str(&serde_json::to_string(&profile).unwrap()).unwrap();
-    assert_eq!(again, profile, "as a file, too");
+    assert_eq!(again, profile, "read back from a file");
     assert_eq!(again.doubts().len(), 1);
 }

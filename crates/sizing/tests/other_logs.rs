@@ -105,7 +105,7 @@ fn in_memory() -> String {
 }
 
 #[test]
-fn an_engine_in_memory_only_writes_to_the_device_behind_it() {
+fn a_storage_engine_in_memory_only_writes_to_its_backing_device() {
     let silent = without_dumps(&in_memory(), |name| name.ends_with("-device-read-size"));
     let without_start = |text: &str| {
         let is_start = |line: &&str| !line.contains("(config)") && !line.contains("<><>");
@@ -159,7 +159,7 @@ fn an_engine_in_memory_only_writes_to_the_device_behind_it() {
 }
 
 #[test]
-fn the_tomb_raider_reads_too() {
+fn reads_of_the_tomb_raider_are_part_of_the_load_and_of_the_configuration() {
     let mut reads = 0;
     let mut text = String::new();
     for line in captured().lines() {
@@ -310,7 +310,7 @@ fn an_index_on_flash_gets_a_separate_test() {
 }
 
 #[test]
-fn events_that_no_number_contains_are_named_with_their_times() {
+fn migrations_cold_starts_and_unknown_events_are_reported_with_their_times() {
     let profile = profile_of(with_ticker(
         "{test} migrations: remaining (10,20,30) active (1,1,0) complete-pct 1.00",
     ));
@@ -343,7 +343,7 @@ fn events_that_no_number_contains_are_named_with_their_times() {
     told(
         &later,
         [
-            "of a kind that this version does not know",
+            "of a kind that this version of flashproof does not know",
             "a line of a later version",
         ],
     );
@@ -358,7 +358,7 @@ fn events_that_no_number_contains_are_named_with_their_times() {
 }
 
 #[test]
-fn old_drive_lines_give_blocks_without_a_namespace() {
+fn drive_lines_of_old_servers_give_large_block_rates_without_a_namespace() {
     let lines = (0..41_u64).fold(String::new(), |text, n| {
         let minute = n * 20 / 60;
         let second = n * 20 % 60;
@@ -398,6 +398,12 @@ fn old_drive_lines_give_blocks_without_a_namespace() {
     assert_any_contains!(profile.remarks, "name no namespace");
 }
 
+/// A field of RFC 4180 with as few quotes as possible.
+fn csv(field: &str) -> String {
+    let quote = if field.contains(',') { "\"" } else { "" };
+    format!("{quote}{field}{quote}")
+}
+
 #[test]
 fn prefixes_do_not_change_the_profile_and_distinguish_nodes() {
     let whole = captured();
@@ -421,7 +427,15 @@ fn prefixes_do_not_change_the_profile_and_distinguish_nodes() {
     let json = |n: usize, line: &str| {
         serde_json::json!({"log": format!("{line}\n"), "time": stamp(n)}).to_string()
     };
-    let formats: [Format<'_>; 10] = [
+    let formats: [Format<'_>; 18] = [
+        &|n, line| format!("{},{},db1", stamp(n), csv(line)),
+        &|n, line| format!("{},{}", csv(line), stamp(n)),
+        &|n, line| format!("{};{line};\"db;1\"", stamp(n)),
+        &|n, line| format!("{}\tdb1\t{line}\tINFO\t", stamp(n)),
+        &|n, line| format!("\"q{n}z\",\"{line}\",{n}"),
+        &|n, line| format!("q{n}z,{},{}", csv(line), stamp(n)),
+        &|n, line| format!("{} {n}q {line}", stamp(n)),
+        &|_, line| line.replace("  ", "\u{a0} "),
         &|_, line| format!("aerospike-1  | {line}"),
         &|n, line| format!("{} stdout F {line}", stamp(n)),
         &|_, line| format!("[pod/aerospike-0/aerospike-server] {line}"),
@@ -561,7 +575,7 @@ fn prefixes_do_not_change_the_profile_and_distinguish_nodes() {
 
 #[test]
 fn a_missing_drive_line_is_no_change_of_the_load() {
-    // A forum's log of server 3.10, whose line of xvdc at 22:59:18 and of xvdb at 22:59:38 are missing.
+    // A log of server 3.10 from a forum. The line of xvdc at 22:59:18 and the line of xvdb at 22:59:38 are missing.
     let lines: String = [(58, "c", 34322), (58, "b", 34351), (78, "b", 36027), (98, "c", 37653)]
         .iter()
         .map(|(second, device, writes)| {
@@ -601,8 +615,24 @@ fn an_error_names_the_lines_that_were_left_out() {
         );
         text
     });
-    let error = try_profile(&sources(&[("a.log", wrapped)]).unwrap()).unwrap_err();
-    assert_contains!(error, "has no drive line", "lines without a time, left out");
+    let error = sources(&[("a.log", wrapped)]).err().unwrap();
+    assert_contains!(error, "cut or wrapped at column 120", "give the uncut log");
+    for column in [180, 190] {
+        let cut = captured()
+            .lines()
+            .map(|line| line[..line.len().min(column)].to_owned() + "\n")
+            .collect();
+        let error = sources(&[("a.log", cut)]).err().unwrap();
+        assert_contains!(error, &format!("cut or wrapped at column {column}"));
+    }
+    let start = captured().lines().take(110).collect::<Vec<_>>().join("\n");
+    let error = try_profile(&sources(&[("a.log", start + "\n")]).unwrap()).unwrap_err();
+    assert_contains!(
+        error,
+        "the log covers only 1 s",
+        "every 20 s",
+        "several minutes"
+    );
     let unfilled = captured()
         .lines()
         .filter(|line| !line.contains("  ("))

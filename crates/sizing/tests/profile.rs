@@ -15,6 +15,7 @@ use sizing::iostat::Iostat;
 use sizing::profile::derive::{self, profile};
 use sizing::profile::sources::{NamespaceFacts, ProfileOptions, ProfileSources, SizingError};
 use sizing::profile::{Profile, ProfileCheck, counters::mean_bytes};
+use sizing::select::ClusterDemand;
 use sizing::server_log::{self, ServerLog, Start};
 use sizing::source::InputFile;
 use sizing::{iostat, pasted};
@@ -83,7 +84,7 @@ fn near(found: f64, expected: f64, what: &str) {
 }
 
 #[test]
-fn rates_equal_independently_computed_rates_in_the_golden_and_in_the_found_window() {
+fn rates_equal_independently_computed_rates_in_a_fixed_and_in_the_found_window() {
     for capture in CAPTURES {
         let golden = golden(capture);
         for options in [golden_window(&golden), options()] {
@@ -146,7 +147,7 @@ fn rates_equal_independently_computed_rates_in_the_golden_and_in_the_found_windo
 }
 
 #[test]
-fn blocks_are_8_mib_from_7_1_on_and_equal_to_flushes_before() {
+fn write_blocks_are_8_mib_from_server_7_1_on_and_as_large_as_flushes_before() {
     let blocks = |capture| {
         let profile = profile_of(log(capture), &options()).unwrap();
         (
@@ -265,7 +266,7 @@ fn a_drive_s_load_includes_namespaces_that_were_not_requested() {
     assert_eq!(
         (of_all.len(), &of_all[1].text),
         (2, &made[0].text),
-        "what it is asked to do is the same"
+        "the configuration of namespace test is the same"
     );
     let mut elsewhere = shared();
     let lines = elsewhere
@@ -277,11 +278,11 @@ fn a_drive_s_load_includes_namespaces_that_were_not_requested() {
         .insert(("other".to_owned(), "/dev/sdb".to_owned()), lines);
     let profile = profile_of(elsewhere, &only).unwrap();
     assert_eq!(profile.loads.len(), 1);
-    assert_eq!(profile.drives.len(), 1, "other drives are not asked for");
+    assert_eq!(profile.drives.len(), 1, "other drives are left out");
     let mut idle = all.clone();
     (idle.loads[0].reads_per_sec, idle.loads[0].writes_per_sec) = (0.0, 0.0);
     let found = configurations(&idle, node, &test).unwrap().len();
-    assert_eq!(found, 1, "one at rest is left out");
+    assert_eq!(found, 1, "an idle namespace is left out");
 }
 
 #[test]
@@ -316,6 +317,9 @@ fn writes_to_a_shadow_device_are_a_separate_load() {
             .unwrap()
             .predicted;
         assert_eq!(predicted.reads_per_sec, 0.0);
+        let demand = ClusterDemand::from_profile(&profile);
+        assert_eq!((demand.drives(), demand.shadows), (1, 1));
+        assert_eq!(demand.nodes[0].used_bytes, first.used_bytes);
         assert_eq!(predicted.writes_per_sec, first.large_block_writes_per_sec);
         let test = TestOptions {
             device: None,
@@ -334,6 +338,129 @@ fn writes_to_a_shadow_device_are_a_separate_load() {
             made[1].remarks.is_empty() && made[1].text.contains("\nno-defrag-reads: yes"),
             "{:?}",
             made[1]
+        );
+    }
+}
+
+/// The configuration file of a node with the keys `text` in the storage engine of namespace test.
+fn file(text: &str) -> Start {
+    let text = format!("namespace\ttest {{\nstorage-engine device {{\n{text}\n}}\n}}\n");
+    let bytes = Box::new(Cursor::new(text.into_bytes()));
+    let file = InputFile::new("a.conf", bytes, "a test").unwrap();
+    server_log::read_configuration(file).unwrap().unwrap()
+}
+
+#[test]
+fn a_configuration_file_stands_for_a_start_that_the_log_lacks() {
+    let mut rotated = log("ce-8.0.0.15");
+    rotated.starts.clear();
+    for (text, commits, devices, large_kib) in [
+        ("device /dev/loop2", false, 1, 128),
+        ("device /dev/loop2\ncommit-to-device YES", true, 1, 128),
+        (
+            "device /dev/loop2  /dev/sdz\nflush-size 256K",
+            false,
+            2,
+            256,
+        ),
+        ("flush-size 1000\nwrite-block-size 0", false, 1, 128),
+    ] {
+        let mut log = rotated.clone();
+        log.add_configuration(file(text));
+        let profile = profile_of(log, &options()).unwrap();
+        let load = &profile.loads[0];
+        assert_eq!(load.commit_to_device, commits, "{text}");
+        assert_eq!(profile.loads.len(), devices, "{text}");
+        assert_eq!(load.large_block_bytes >> 10, large_kib, "{text}");
+        assert_eq!(load.origin.large_block.contains("a.conf"), large_kib == 256);
+    }
+    let mut started = log("ce-8.0.0.15");
+    started.add_configuration(file("commit-to-device true\nflush-size 256K"));
+    let by_log = profile_of(started.clone(), &options()).unwrap();
+    assert!(!by_log.loads[0].commit_to_device, "the log has the start");
+    started.starts[1].configuration.clear();
+    started.starts.remove(0);
+    started.add_configuration(file("commit-to-device true"));
+    let by_file = profile_of(started, &options()).unwrap();
+    assert!(by_file.loads[0].commit_to_device);
+    assert_eq!(by_file.nodes[0].build.as_deref(), Some("8.0.0.15"));
+}
+
+#[test]
+fn with_commit_to_device_the_share_of_direct_frees_is_of_all_blocks_filled() {
+    let mut log = log("ce-4.9.0.37");
+    let keys = log.starts[0].configuration.get_mut("test").unwrap();
+    keys.insert("commit-to-device".to_owned(), vec!["True".to_owned()]);
+    let profile = profile_of(log, &options()).unwrap();
+    let test = TestOptions {
+        device: None,
+        duration_sec: 60,
+        factor: Factor::ONE,
+    };
+    let made = configurations(&profile, &profile.nodes[0].id, &test).unwrap();
+    for line in ["direct-frees: 44", "total-lbw-per-sec: 190"] {
+        assert_contains!(made[0].text, &format!("\n{line}\n"));
+    }
+    let did = made[0].cluster_io.reads_per_sec;
+    near(made[0].requested_io.reads_per_sec, did, "reads");
+}
+
+fn renamed(name: &str, names: [&str; 2]) -> String {
+    name.replace("/dev/loop2p2", names[1])
+        .replace("/dev/loop2", names[0])
+}
+
+#[test]
+fn names_that_do_not_show_the_drive_count_as_drives_with_a_remark() {
+    for (names, drives, is_unknown) in [
+        (
+            [
+                "/dev/disk/by-id/nvme-S64-part1",
+                "/dev/disk/by-id/nvme-S64-part2",
+            ],
+            1,
+            false,
+        ),
+        (
+            ["/dev/mapper/mpatha-part1", "/dev/mapper/mpatha-part2"],
+            1,
+            false,
+        ),
+        (["/dev/mapper/mpatha1", "/dev/mapper/mpatha2"], 2, true),
+        (
+            ["/dev/disk/by-partuuid/a-1", "/dev/disk/by-partuuid/a-2"],
+            2,
+            true,
+        ),
+        (["/opt/data/ns1", "/opt/data/ns2"], 2, true),
+        (["/dev/sdb", "/opt/data/ns2"], 2, false),
+    ] {
+        let mut log = shared();
+        let histograms = std::mem::take(&mut log.histograms).into_iter();
+        log.histograms = histograms
+            .map(|(name, dumps)| (renamed(&name, names), dumps))
+            .collect();
+        let lines = std::mem::take(&mut log.drives).into_iter();
+        log.drives = lines
+            .map(|((of, name), lines)| ((of, renamed(&name, names)), lines))
+            .collect();
+        let profile = profile_of(log.clone(), &options()).unwrap();
+        assert_eq!(profile.drives.len(), drives, "{names:?}");
+        let advice = format!("such as --drive nvme0n1={}", names[0]);
+        let found = profile
+            .remarks
+            .iter()
+            .any(|remark| remark.contains(&advice));
+        assert_eq!(found, is_unknown, "{names:?}: {:?}", profile.remarks);
+        let drive = |name: &str| (name.to_owned(), "sdx".to_owned());
+        let named = modified(options(), |it| it.drives = names.map(drive).into());
+        let profile = profile_of(log, &named).unwrap();
+        assert_eq!(profile.drives.len(), 1);
+        assert!(
+            !profile
+                .remarks
+                .iter()
+                .any(|remark| remark.contains("--drive"))
         );
     }
 }
@@ -419,7 +546,7 @@ fn a_window_chosen_by_the_user_is_checked_too() {
         doubts
             .iter()
             .any(|doubt| doubt.contains("the window is not steady")),
-        "the load ends in it: {doubts:?}"
+        "the load ends within the window: {doubts:?}"
     );
     let mut changed = log("ce-8.0.0.15");
     let on: Timestamp = "2026-11-20T23:07:00Z".parse().unwrap();
@@ -546,7 +673,7 @@ fn with_iostat(iostat: Iostat, options: &ProfileOptions) -> Profile {
 }
 
 #[test]
-fn a_time_with_its_offset_needs_no_zone() {
+fn iostat_times_with_an_offset_need_no_time_zone_option() {
     let plain = with_iostat(
         iostat_of("ce-8.0.0.15", "%m/%d/%y %H:%M:%S", SignedDuration::ZERO),
         &options(),
@@ -628,7 +755,7 @@ fn a_deviation_is_a_percentage_of_the_expected_range() {
 }
 
 #[test]
-fn the_window_is_searched_where_the_histograms_are_on() {
+fn the_window_is_searched_in_the_time_in_which_device_histograms_are_on() {
     let mut changed = log("ce-8.0.0.15");
     let from: Timestamp = "2026-11-20T23:06:30Z".parse().unwrap();
     for (name, dumps) in changed
@@ -695,7 +822,7 @@ fn inputs_that_cannot_be_sized_are_refused_with_the_reason() {
     );
     assert!(
         told.contains("logged fewer than twice"),
-        "a rate that a line prints is of 20 s: {told}"
+        "a printed rate covers the last 20 s, not the window: {told}"
     );
     let told = error(
         log("ce-8.0.0.15"),
@@ -754,7 +881,7 @@ fn the_papers_example_passes_all_checks_and_its_configuration_requests_the_io_of
     assert_eq!(
         load.large_block_bytes,
         128 << 10,
-        "by its iostat: nothing else says so"
+        "from iostat: no other source has the size"
     );
     let test = TestOptions {
         device: None,

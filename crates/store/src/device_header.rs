@@ -147,7 +147,7 @@ impl DeviceHeader {
             [differs @ Differs(_), _] | [_, differs @ Differs(_)] => differs,
             [Open(first), Open(second)] if first.device_set != second.device_set => {
                 Differs(vec![format!(
-                    "the two copies of its header name different sets of devices: {:016x} and {:016x}",
+                    "the two copies of the header name different sets of devices: {:016x} and {:016x}",
                     first.device_set, second.device_set
                 )])
             }
@@ -313,12 +313,13 @@ impl DeviceHeader {
         if blocks < BLOCKS_MIN {
             let needed_bytes = DEVICE_HEADER_BYTES + BLOCKS_MIN * block * u64::from(cores);
             return Err(format!(
-                "it has {device_bytes} bytes, but needs {needed_bytes} for a header and for {BLOCKS_MIN} write blocks for each of {cores} cores"
+                "the device has {device_bytes} bytes, but a store needs {needed_bytes} for a header and for {BLOCKS_MIN} write blocks \
+                 for each of {cores} cores - use a larger device, smaller write blocks or fewer cores"
             ));
         }
         if cores > CORES_MAX {
             return Err(format!(
-                "{cores} cores share the device, but its header has room for {CORES_MAX} cores at most"
+                "{cores} cores share the device, but its header has room for {CORES_MAX} cores at most - use fewer cores"
             ));
         }
         let begin = DEVICE_HEADER_BYTES + blocks * block * u64::from(core);
@@ -434,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn spaces_share_a_device_without_gap_or_overlap() {
+    fn the_spaces_of_all_cores_fill_a_device_without_gap_or_overlap() {
         let least = DEVICE_HEADER_BYTES + 4 * 8 * (128 << 10);
         let space = |core| header().space(least + 1000, 3, core, 512).unwrap();
         assert_eq!(space(0).range.start, DEVICE_HEADER_BYTES);

@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn an_insertion_waits_for_a_slow_drive_and_a_measurement_fails() {
+    fn on_a_slow_drive_insertions_wait_and_measured_writes_fail_with_device_overload() {
         let namespace = NamespaceSettings {
             max_write_cache_bytes: 1 << 20,
             ..namespace()
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_run_finds_what_the_first_inserted() {
+    fn a_second_run_finds_the_records_that_the_first_run_inserted() {
         let pool = Arc::new(EnginePool::default());
         let mut openings = 0;
         for kind in [OpKind::Write, OpKind::Read] {

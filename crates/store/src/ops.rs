@@ -347,7 +347,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_read_as_they_were_written_and_torn_entries_are_none() {
+    fn bin_entries_are_read_as_they_were_written_and_torn_entries_are_not() {
         let entry = BinEntry {
             operation: operation::WRITE,
             particle: particle::STRING,

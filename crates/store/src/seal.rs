@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_complete_if_any_statement_covers_it_without_calling_it_open() {
+    fn a_block_is_complete_if_any_durable_bounds_cover_it_and_do_not_list_it_as_open() {
         let of = |closed_before, open| DurableBounds {
             sequence: 9,
             closed_before,

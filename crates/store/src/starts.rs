@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn no_crash_and_no_damaged_header_looks_like_an_older_state() {
+    fn a_crashed_start_or_a_damaged_header_is_not_taken_for_an_older_device_state() {
         for count in 1..4 {
             let mut states = vec![vec![Starts::both(0); count]];
             // Each start may crash after each of its writes, and so may the starts after it.

@@ -403,7 +403,7 @@ mod walk_tests {
     }
 
     #[test]
-    fn a_walk_never_panics() {
+    fn a_walk_through_a_random_block_never_panics() {
         let mut random = Random::new(3);
         for _ in 0..2_000 {
             let mut block = vec![0; 48];

@@ -906,7 +906,7 @@ impl<'a> Story<'a> {
 
 /// Repeats a story with a power failure after each of its completions.
 #[test]
-fn power_may_be_cut_after_any_operation() {
+fn durable_records_survive_a_power_cut_after_any_completed_operation() {
     let mut seen = Seen::default();
     let mut cuts = 0;
     for seed in (0..).filter(|seed| seed % 7 == 0).take(24) {

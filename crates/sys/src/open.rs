@@ -133,7 +133,7 @@ mod tests {
     const BYTE: u64 = 1 << 62;
 
     #[test]
-    fn locks_belong_to_the_descriptor_and_end_with_it() {
+    fn byte_locks_belong_to_the_open_file_description_and_end_with_it() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let one = file.reopen().unwrap();
         let two = file.reopen().unwrap();

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_ends_with_the_thread_that_started_it() {
+    fn a_program_is_killed_when_the_thread_that_started_it_ends() {
         let mut child = std::thread::spawn(|| {
             let mut command = Command::new("sleep");
             command.arg("600");

@@ -60,7 +60,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn processes_do_not_share_descriptors_and_an_ended_one_is_an_error() {
+    fn processes_do_not_share_a_descriptor_table_and_an_ended_process_is_an_error() {
         let own = std::process::id();
         let child = std::process::Command::new("sleep").arg("60").spawn();
         let Ok(mut child) = child else { return };

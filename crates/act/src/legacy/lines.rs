@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_old_values_are_problems_with_their_line() {
+    fn invalid_values_of_old_keys_are_reported_with_their_line() {
         let mut lines = LegacyLines::new(b"n: 0\nf: maybe\nn: 3\n: 4\n");
         assert_eq!(lines.take_number("n", 1), None);
         assert_eq!(lines.take_as::<bool>("f", OptionKind::YesNo), None);

@@ -76,7 +76,7 @@ pub fn read(file: &str, bytes: &[u8], reading: &ReadOptions) -> Result<Translati
         (None, Ok(candidates)) => likeliest(&lines, candidates),
         (None, Err((old, new))) => {
             let what = format!(
-                "{} was last read by ACT {}, and {} first by ACT {}: no ACT read both - give the version of the file with \
+                "{} was last read by ACT {}, but {} first by ACT {}: no ACT reads both keys - give the version of the file with \
                  --act; keys that this version did not know are then dropped",
                 old.name,
                 old.until.map_or(newest, |until| until.0),
@@ -166,7 +166,7 @@ fn test_of(lines: &LegacyLines) -> Option<Test> {
 /// True if the file has a key that only `test` has. Keys of old ACTs do not count: `act_keys` has their tests.
 fn has_own_key(lines: &LegacyLines, test: Test) -> bool {
     options_of(test)
-        .filter(|spec| spec.tests.len() == 1 && spec.since != Since::Act4)
+        .filter(|spec| spec.tests.len() == 1 && spec.since != Since::OldAct)
         .any(|spec| lines.has(spec.name))
 }
 

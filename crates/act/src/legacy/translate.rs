@@ -335,8 +335,8 @@ fn rounded_to_step(bytes: u32) -> String {
 /// `O_DSYNC` came with ACT 5.0.
 fn odsync(lines: &mut LegacyLines) {
     if lines.value("commit-to-device") == Some("yes") {
-        let change = "ACT 4 opened devices without O_DSYNC, which is refused today together with commit-to-device: yes; \
-                      writes are now durable before they complete, so they take longer";
+        let change = "ACT 4 opened devices without O_DSYNC, but today commit-to-device: yes needs O_DSYNC; writes take longer, \
+                      because they are durable when they complete";
         lines.changed("commit-to-device", change);
     } else {
         lines.add("disable-odsync", "yes");

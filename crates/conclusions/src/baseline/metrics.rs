@@ -40,9 +40,9 @@ pub enum MetricKind {
 }
 
 impl MetricKind {
-    /// Minimum difference from the median, as a fraction of the median, at which a drive is reported. `None`: not
+    /// Minimum difference between two drives, as a fraction of the smaller value, at which it is reported. `None`: not
     /// judged, because the values have large steps (knee) or describe the host (requests in flight, CPU).
-    fn differs_from(self) -> Option<f64> {
+    pub fn differs_from(self) -> Option<f64> {
         match self {
             Self::Iops | Self::Highest | Self::Sustained => Some(0.05),
             Self::P99 | Self::P99AtHalf => Some(0.2),
@@ -274,7 +274,7 @@ pub fn conclude(series: &Series) -> Conclusion {
     let action = match (failed, &doubts) {
         (Some(_), _) => Some(LOOK_AT_DRIVE),
         (None, Some(_)) => Some("stop other programs on this host, then measure again"),
-        (None, None) => Some("predict the load that it holds: flashproof rate predict DIR"),
+        (None, None) => Some("predict the load that the drive holds: flashproof rate predict DIR"),
     };
     let details = doubts.map_or(Value::Null, |doubts| json!({ IN_DOUBT: doubts }));
     Conclusion {
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_operation_fails_the_baseline_and_jobs_in_doubt_come_first() {
+    fn a_failed_job_fails_the_baseline_and_jobs_in_doubt_come_first_in_the_sentence() {
         let mut series = measured(&[1.0]);
         assert_eq!(conclude(&series).outcome, Outcome::Measured);
         let sentence = conclude(&series).sentence;

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn points_of_a_mix_are_sorted_by_depth_and_the_last_of_equal_points_counts() {
+    fn a_curve_is_sorted_by_depth_and_the_last_point_at_a_depth_counts() {
         let mut points = baseline(1.0);
         points.reverse();
         let again = point(JobPurpose::Depth, 8, Some((4_096.0, None, 1.0, 80.0)), None);

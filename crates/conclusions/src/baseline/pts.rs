@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn five_rounds_within_the_limits_are_steady_and_one_step_beyond_is_not() {
+    fn five_rounds_are_steady_up_to_the_limits_of_range_and_slope_and_not_beyond() {
         let at = |values: &[f64]| steady_at(&[values.to_vec()]);
         // A range of exactly 20 % of the average, with a slope of 8 %.
         assert_eq!(at(&[90.0, 100.0, 110.0, 100.0, 100.0]), Some(5));

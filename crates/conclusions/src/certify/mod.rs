@@ -397,7 +397,10 @@ impl Claim {
             ));
         }
         if !self.unprepared.is_empty() {
-            shortfalls.push(format!("NOT PREPARED: {}", self.unprepared.join(", ")));
+            shortfalls.push(format!(
+                "no preparation was found for {}",
+                self.unprepared.join(", ")
+            ));
         }
         shortfalls
     }
@@ -485,7 +488,7 @@ impl Claim {
         if !self.unprepared.is_empty() {
             remarks.push(format!(
                 "NOT PREPARED: record and data do not show that {} was filled before the test, and an empty drive is \
-                 faster than a drive in use",
+                 faster than a drive in use; prepare the drive first (flashproof prep)",
                 self.unprepared.join(", ")
             ));
         }
@@ -495,8 +498,8 @@ impl Claim {
         }
         if !self.as_act {
             remarks.push(
-                "not comparable with published ratings: operations were paced evenly and judged in windows that begin at \
-                 every half slice, but ACT starts them in bursts and judges whole slices (--as-act)"
+                "not comparable with published ratings: this test paced operations evenly, and judged windows that begin at \
+                 every half slice; ACT starts operations in bursts, and judges whole slices (--as-act does the same)"
                     .to_owned(),
             );
         }
@@ -564,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stage_nearest_to_its_limit_is_the_one_that_is_named() {
+    fn the_sentence_names_the_stage_whose_share_is_nearest_to_its_limit() {
         let mut series = series(2);
         series
             .steps
@@ -886,7 +889,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_limits_and_slices_other_than_those_of_act_are_named() {
+    fn the_claim_names_a_load_limits_and_slices_that_differ_from_those_of_act() {
         let own = Claim {
             config: Some("my.conf".into()),
             ..claim()
@@ -972,7 +975,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_stage_has_twice_the_load_and_all_devices_follow_one_device_alone() {
+    fn stages_test_one_device_at_the_load_and_twice_the_load_and_then_all_devices() {
         let expected = [
             ("stage 1".into(), 30.0, vec![0], Rule::Limits),
             ("stage 2".into(), 60.0, vec![0], Rule::Completes),

@@ -95,9 +95,11 @@ impl CheckResult {
         self.headline().unless_said(&self.sentence)
     }
 
-    /// The answer, then `sentence`. A look has no limits, so its text is `sentence` alone.
+    /// The answer, then `sentence`. A look has no limits, so its text is `sentence` alone. A sentence about limits that
+    /// were held begins with this answer already.
     pub fn with_answer(&self, sentence: &str) -> String {
-        if self.look.is_some() && self.answer == CheckAnswer::NoLimit {
+        let is_look = self.look.is_some() && self.answer == CheckAnswer::NoLimit;
+        if is_look || sentence.starts_with(&CheckAnswer::GoodEnough.to_string()) {
             sentence.to_owned()
         } else {
             format!("{}: {sentence}", self.answer)
@@ -294,7 +296,7 @@ impl CheckResult {
             })
             .collect();
         let more = if self.criteria.len() > values.len() {
-            "; the table has all"
+            "; the table has all values"
         } else {
             ""
         };

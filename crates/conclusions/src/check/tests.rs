@@ -57,7 +57,7 @@ fn criteria_become_limits_of_their_stream_and_folklore_does_not() {
 }
 
 #[test]
-fn limits_are_exact_and_a_drop_by_a_third_ends_a_burst() {
+fn a_value_at_its_limit_is_judged_exactly_and_a_rate_lower_by_a_third_ends_a_burst() {
     let figures = Figures {
         ops: 1_000,
         bytes: 4_096_000,
@@ -229,6 +229,7 @@ fn a_short_test_or_too_few_operations_are_not_a_pass() {
                     below 10 ms\n\
                     Do: for a PASS, repeat the check with --for 40m";
     assert_eq!(brief.headline().to_string(), headline);
+    assert_eq!(brief.with_answer(&brief.sentence), brief.sentence);
 
     let few = judged(
         criterion("p99.99", 1e9, LimitStatus::Recommended),
@@ -274,7 +275,7 @@ fn a_short_test_or_too_few_operations_are_not_a_pass() {
 }
 
 #[test]
-fn the_limits_of_a_higher_tier_are_in_the_sentence_and_decide_nothing() {
+fn limits_of_a_higher_tier_are_in_the_sentence_but_do_not_change_the_answer() {
     let sentence = |figure| {
         let tiers = vec!["a small cluster".to_owned(), "a large one".to_owned()];
         let limit = |at: usize| {
@@ -305,7 +306,7 @@ fn the_limits_of_a_higher_tier_are_in_the_sentence_and_decide_nothing() {
 }
 
 #[test]
-fn an_old_record_has_its_answer_and_a_record_with_a_run_outside_its_directory_is_damaged() {
+fn an_old_record_without_an_answer_is_read_and_a_run_outside_its_directory_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let criteria = [LimitStatus::Required, LimitStatus::Folklore]
         .map(|of| judged(criterion("p99", 1e7, of), 1e6, Outcome::Pass));

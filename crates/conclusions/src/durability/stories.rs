@@ -225,7 +225,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(700))]
 
     #[test]
-    fn every_lie_that_lost_a_write_is_found_and_no_honest_drive_is_reported(
+    fn every_lost_write_of_a_lying_drive_is_found_and_no_honest_drive_is_reported(
         seed: u64,
         steps in 1_u32..300,
         lie in prop::sample::select(vec![Lie::None, Lie::Flush, Lie::Fua, Lie::PartOfFlush, Lie::All]),
@@ -249,7 +249,7 @@ proptest! {
 }
 
 #[test]
-fn each_lie_loses_writes_in_many_scenarios() {
+fn each_kind_of_lying_drive_loses_writes_in_many_scenarios() {
     for lie in [Lie::Flush, Lie::Fua, Lie::PartOfFlush, Lie::All] {
         let loses = |seed: &u64| {
             (0..4).any(|number| run_scenario(*seed, lie, 200).counts(number).failed_writes() > 0)

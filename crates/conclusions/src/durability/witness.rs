@@ -594,7 +594,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_file_is_read_back_without_a_torn_line_and_sessions_out_of_bounds_are_refused() {
+    fn a_torn_last_line_of_the_file_is_ignored_and_sessions_out_of_bounds_are_refused() {
         let mut file = FILE_MARK.as_bytes().to_vec();
         let silent = WitnessMessage::Silent { session: id(2) };
         let begin = |id| WitnessMessage::Begin(session(id));
@@ -747,7 +747,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn empty_sessions_are_dropped_first_then_examined_ones_and_waiting_ones_never() {
+    fn without_room_empty_sessions_are_dropped_then_examined_ones_and_waiting_ones_never() {
         let mut register = WitnessSessions::default();
         for secret in 0..SESSIONS_MAX as u128 {
             assert_eq!(register.superfluous(), None);

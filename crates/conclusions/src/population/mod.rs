@@ -377,7 +377,7 @@ impl Undecided {
                 windows, typical, ..
             } => format!("only {windows} windows can be compared, {typical} are typical"),
             UndecidedReason::FewGroups { factor, groups } => format!(
-                "{in_group} of {in_model} drives at {}x, {groups} groups are too few to tell",
+                "{in_group} of {in_model} drives are {}x as slow, but {groups} groups are too few to tell",
                 format::number(*factor)
             ),
             UndecidedReason::OtherCampaign { factor, peers } => format!(
@@ -385,7 +385,7 @@ impl Undecided {
                 format::number(*factor)
             ),
             UndecidedReason::Insensitive { factor, drives } => format!(
-                "among {drives} drives, only a drive at {}x or more can be found",
+                "among {drives} drives, only a drive at least {}x as slow can be found",
                 format::number(*factor)
             ),
         };

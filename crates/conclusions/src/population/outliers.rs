@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn the_threshold_is_where_a_value_becomes_an_outlier() {
+    fn a_value_just_above_the_threshold_is_an_outlier_and_one_just_below_is_not() {
         let values = [
             0.0, 0.011, -0.02, 0.03, 0.012, -0.013, 0.008, 0.022, -0.03, 0.01, 0.015, -0.006,
         ];

@@ -320,7 +320,8 @@ pub fn conclude(
         remarks.push("the load was not confirmed over a whole slice".to_owned());
     }
     let moved_steps = steps.iter().filter(|(_, details)| details.judged.has_moved);
-    let settled = "after it was overdriven, the drive settled at different shares";
+    let settled =
+        "after a load that was too high, the drive settled at other shares of slow operations";
     remarks.extend(moved_steps.map(|(step, _)| format!("{}: {settled}", step.name)));
     if let Some(decisive) = held_details.or(not_held_details) {
         remarks.push(spells(decisive, sla));
@@ -577,8 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn no_load_is_more_than_one_step_above_the_highest_held_and_each_failure_is_followed_by_a_recovery()
-     {
+    fn a_load_is_at_most_twice_the_highest_held_and_a_recovery_follows_each_failure() {
         for truth in [0.5, 1.0, 7.3, 42.0, 275.0] {
             let (moves, _) = searched(truth, 1.0);
             let mut held: f64 = 0.0;
@@ -602,7 +602,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_grow_and_then_shrink() {
+    fn steps_between_tried_loads_grow_until_a_failure_and_then_shrink() {
         let (moves, _) = searched(42.0, 1.0);
         let tried: Vec<_> = moves
             .iter()
@@ -623,7 +623,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_is_not_confirmed_is_searched_below_over_whole_slices() {
+    fn after_a_failed_confirmation_lower_loads_are_tried_over_whole_slices() {
         // In a try the drive holds 10x. Pairs: load held over a whole slice, and maximum number of whole slices.
         for (lasting, slices_max) in [(9.9, 5), (8.0, 8), (3.0, 12), (0.0, 13)] {
             let mut search = RatingSearch::new(1.0, 1000.0, 0.02);
@@ -668,7 +668,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_holds_nothing_is_not_tried_for_ever() {
+    fn a_search_on_a_drive_that_holds_no_load_ends_after_seven_runs() {
         let (moves, finding) = searched(0.0, 1.0);
         assert_eq!(
             (moves.len(), finding.stop, finding.held),
@@ -765,7 +765,7 @@ mod tests {
             step(
                 NextRun::Recover(held),
                 StepOutcome::Held,
-                "the earlier shares returned",
+                "the earlier shares of slow operations returned",
                 0.03,
             ),
             step(
@@ -811,7 +811,7 @@ mod tests {
     }
 
     #[test]
-    fn after_the_time_on_a_busy_host_the_next_step_is_a_less_busy_host() {
+    fn if_time_ran_out_on_a_busy_host_the_advice_is_to_stop_other_programs() {
         let finding = RatingSearch::new(1.0, 1.0, 0.02).finding(SearchStop::TimeUp);
         for (last, next) in [
             (StepOutcome::OurLimit, "stop other programs on this host, "),
@@ -824,7 +824,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conclusion_names_the_slow_spells_and_those_that_are_too_few() {
+    fn the_conclusion_counts_slow_spells_and_warns_of_fewer_than_four() {
         let spells = |count, apart_sec| {
             let mut spells = Spells::default();
             (spells.count, spells.first_sec, spells.apart_sec) = (count, 60.0, apart_sec);

@@ -30,6 +30,9 @@ pub const RECOVERY_ROUNDS_MAX: usize = 25;
 pub const SPELLS_IN_WINDOW: usize = 4;
 /// Number of consecutive rounds with the earlier shares after which a drive counts as recovered.
 const RECOVERED_ROUNDS: usize = 2;
+/// Results of a recovery, for sentences.
+const RETURNED: &str = "the earlier shares of slow operations returned";
+const NOT_RETURNED: &str = "the earlier shares of slow operations did not return";
 /// Two shares agree if they differ by at most this fraction of the larger share, or by [`NEAR_OF_LIMIT`] of the limit.
 const NEAR_OF_ITSELF: f64 = 0.20;
 /// Two shares agree if they differ by at most this fraction of the limit, or by [`NEAR_OF_ITSELF`] of the larger share.
@@ -207,11 +210,11 @@ impl Watcher {
         }
         match &self.target {
             StepPurpose::Return(_) if self.has_returned() => {
-                Some(format!("the earlier shares returned after {count} rounds"))
+                Some(format!("{RETURNED} after {count} rounds"))
             }
-            StepPurpose::Return(_) if count >= RECOVERY_ROUNDS_MAX => Some(format!(
-                "the earlier shares did not return within {count} rounds"
-            )),
+            StepPurpose::Return(_) if count >= RECOVERY_ROUNDS_MAX => {
+                Some(format!("{NOT_RETURNED} within {count} rounds"))
+            }
             StepPurpose::Try { exact, .. } if self.is_settled(*exact) => {
                 Some(format!("settled after {count} rounds"))
             }
@@ -276,7 +279,7 @@ impl Watcher {
 
     fn result_of_rounds(&self, verdict: &Verdict, rounds_judged: usize) -> (StepOutcome, String) {
         if self.has_returned() {
-            return (StepOutcome::Held, "the earlier shares returned".to_owned());
+            return (StepOutcome::Held, RETURNED.to_owned());
         }
         if let Some(cliff) = self.cliff() {
             return (StepOutcome::Failed, cliff);
@@ -305,12 +308,10 @@ impl Watcher {
         match (&self.target, outcome) {
             (StepPurpose::Return(_), _) if self.is_settled(false) => (
                 StepOutcome::Held,
-                "within the limits and settled, but at different shares than before".to_owned(),
+                "within the limits and settled, but at other shares of slow operations than before"
+                    .to_owned(),
             ),
-            (StepPurpose::Return(_), _) => (
-                StepOutcome::NotSteady,
-                "the earlier shares did not return".to_owned(),
-            ),
+            (StepPurpose::Return(_), _) => (StepOutcome::NotSteady, NOT_RETURNED.to_owned()),
             (_, Outcome::Fail) => (StepOutcome::Failed, reason()),
             (_, Outcome::Invalid) => (StepOutcome::OurLimit, reason()),
             _ => {

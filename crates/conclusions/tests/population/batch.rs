@@ -96,7 +96,7 @@ fn a_slow_drive_of_a_batch_is_named_and_a_slow_campaign_is_not_blamed_on_its_dri
 }
 
 #[test]
-fn drives_of_other_campaigns_are_peers_and_nothing_is_said_about_them() {
+fn drives_of_other_campaigns_serve_as_peers_and_are_never_reported_as_slow() {
     let mut population = population(2, 22, 0.01, 1);
     slow_down(&mut population, 10..11, 3.0);
     population.windows[12].truncate(5);

@@ -70,7 +70,7 @@ fn identical_drives_raise_no_alarm_and_a_slow_one_among_them_is_found() {
 }
 
 #[test]
-fn two_drives_cannot_be_told_apart_and_three_only_with_the_limit_stated() {
+fn a_slow_drive_among_two_or_three_is_undecided_and_the_detectable_factor_is_stated() {
     let mut population = draw(
         &Plan {
             drives: 2,
@@ -132,7 +132,7 @@ fn a_drive_is_compared_only_with_drives_of_its_model() {
 }
 
 #[test]
-fn a_firmware_is_blamed_instead_of_its_drives_and_a_drive_within_it_as_well() {
+fn a_slow_firmware_is_blamed_instead_of_its_drives_and_an_even_slower_drive_as_well() {
     for crossed in [false, true] {
         let mut population = draw(&plan(), 6);
         for drive in 0..60 {
@@ -256,7 +256,7 @@ fn causes_that_cannot_be_told_apart_are_all_named() {
 }
 
 #[test]
-fn drives_that_stop_halfway_and_missing_windows_are_no_slowness() {
+fn drives_that_stop_halfway_and_missing_windows_are_not_blamed_as_slow() {
     let mut population = draw(
         &Plan {
             missing: 0.4,
@@ -391,7 +391,7 @@ fn values_that_cannot_be_measurements_are_ignored() {
 }
 
 #[test]
-fn any_bits_are_examined_without_a_panic() {
+fn windows_with_arbitrary_float_bits_are_examined_without_a_panic() {
     let mut random = Random(2);
     for _ in 0..200 {
         let mut bits = || match random.uniform() {

@@ -102,7 +102,7 @@ fn asked(name: &str, facts: &DeviceFacts, root: &Path) -> (DriveKey, Drive) {
 
 /// `name` without its partition suffix by the rules of the kernel or udev: `nvme0n1p2`, `mmcblk0p1`, `loop0p1`,
 /// `sdb1`, `vda3`, `.../wwn-0x5-part1`.
-fn disk_name_of_partition(name: &str) -> &str {
+pub fn disk_name_of_partition(name: &str) -> &str {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     if stem.len() == name.len() {
         return name;
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_has_the_name_and_the_size_of_its_disk() {
+    fn a_partition_resolves_to_the_drive_of_its_disk_with_name_and_size() {
         let tree = FakeTree::with_files(&[]);
         fake_nvme(&tree);
         let root = tree.root();

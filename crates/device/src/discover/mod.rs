@@ -10,7 +10,7 @@ mod facts;
 mod sysfs;
 
 pub(crate) use crate::discover;
-pub use drives::{Drive, drives_of, why_not_a_drive};
+pub use drives::{Drive, disk_name_of_partition, drives_of, why_not_a_drive};
 pub use facts::{DeviceFacts, LoopBacking, Partition, disks_beneath};
 pub(crate) use facts::{changes_since, facts_of, is_zoned, known_block, unknown_facts};
 use results::files::{file_type_name, stable_path};
@@ -90,11 +90,11 @@ pub enum DiscoverError {
     /// Neither the file nor its folder exists.
     #[error("its folder {} does not exist; create it, or check the path", folder.display())]
     NoFolder { folder: PathBuf },
-    #[error("it is a link to {}, which does not exist; check where it leads (`ls -l`), or remove it", target.display())]
+    #[error("it is a link to {}, which does not exist; correct the link, or remove it", target.display())]
     DanglingLink { target: PathBuf },
     /// Not a device or file: `a directory`, `a character device`...
     #[error(
-        "it is {what}, not a block device; name a whole disk, a partition, or a file with its size (file-size-mbytes; size of fio)"
+        "it is {what}, not a block device; name a whole disk, a partition, or a file with its size (file-size-mbytes, or size in a fio job)"
     )]
     NotADevice { what: &'static str },
     #[error(

@@ -261,7 +261,7 @@ fn the_block_device_and_the_character_device_of_an_nvme_drive_are_found() {
 }
 
 #[test]
-fn a_path_to_no_device_is_refused_and_the_error_says_what_it_leads_to() {
+fn a_missing_path_and_a_path_of_another_file_type_are_refused_with_the_reason() {
     let root = Path::new("/");
     assert!(matches!(
         discover("/dev/no-such-device", root),

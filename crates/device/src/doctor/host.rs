@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn steal_and_utilisation_are_shares_of_the_interval() {
+    fn steal_is_judged_now_and_since_boot_and_cpu_use_over_the_interval() {
         let levels = |before, after| -> Vec<_> {
             all(|findings| check_time(before, after, findings))
                 .into_iter()

@@ -79,8 +79,11 @@ fn check_alignment(device: &DeviceState, findings: &mut Findings) {
             format!("the kernel calls it misaligned (alignment_offset {offset})"),
             if part.is_some() {
                 ALIGN
-            } else {
+            } else if offset > 0 {
                 "use a partition that begins at that offset"
+            } else {
+                // -1: no offset is aligned.
+                "correct the layout of the RAID, LVM or virtual disk beneath"
             },
         ),
         (Some(part), _) => check.ok(format!(
@@ -187,8 +190,11 @@ fn check_preparation(device: &DeviceState, state: &PreparationState, findings: &
         ),
         PreparationState::Shown(prepared, samples) => {
             let fills = if prepared.fills == 1 { "once" } else { "several times" };
-            let passes = prepared.passes();
-            check.ok(format!("all of it was written {fills} ({passes} passes), and {samples}"));
+            let passes = match prepared.passes() {
+                1 => "1 pass".to_owned(),
+                passes => format!("{passes} passes"),
+            };
+            check.ok(format!("all of it was written {fills} ({passes}), and {samples}"));
         }
         PreparationState::Unrecognised(_) | PreparationState::Erased(..) => {
             check.warning(state.contradiction().unwrap_or_default(), remedy)
@@ -321,7 +327,7 @@ fn judge_smart(smart: &Smart, findings: &mut Findings) {
     match smart.media_errors {
         0 => check.ok("no media errors"),
         errors => check.warning(
-            format!("data could not be recovered {errors} times"),
+            format!("the drive could not recover data (media errors: {errors})"),
             "replace the drive; nvme error-log shows the last errors",
         ),
     }

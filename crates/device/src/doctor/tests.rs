@@ -330,7 +330,7 @@ fn controllers_between_host_and_drive_are_named_by_their_driver() {
 }
 
 #[test]
-fn devices_that_are_no_drives_are_recognised_by_name_or_by_the_device_below() {
+fn the_attachment_of_a_device_is_recognised_by_its_path_in_sysfs() {
     let places = r"
         virtual/block/loop3 | Warning | a loop device
         virtual/block/zram1 | Warning | in memory

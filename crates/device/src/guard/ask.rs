@@ -395,8 +395,7 @@ mod tests {
         for answer in [None, Some(""), Some("\n")] {
             let text =
                 decide(EraseAnswers::default().or_ask(|_| answer.map(str::to_owned))).unwrap_err();
-            let begin =
-                "a GPT partition table with 3 partitions; it would be erased: to allow this, pass";
+            let begin = "a GPT partition table with 3 partitions; all data on it would be erased: to allow this, pass";
             assert!(text.starts_with(begin), "{text}");
         }
     }

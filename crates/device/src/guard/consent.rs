@@ -241,12 +241,12 @@ fn keep_record(
 ) -> Result<(u64, bool), RefusalReason> {
     match facts.identity() {
         None => {
-            notes.push("it has no lasting name, so the next run will ask before it erases the data of this run".into())
+            notes.push("it has no lasting name, so the next run will ask for consent to erase the data of this run".into())
         }
         Some(identity) => match keep_own_record(guard, request, facts, &identity, recorded_size) {
             Ok(key) => return Ok((key, true)),
             // No refusal: the only consequence of the error is a question before the next run.
-            Err(error) => notes.push(format!("{error}; the next run will ask before it erases the data of this run")),
+            Err(error) => notes.push(format!("{error}; otherwise the next run will ask for consent to erase the data of this run")),
         },
     }
     let key = random_key()

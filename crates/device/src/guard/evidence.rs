@@ -82,7 +82,10 @@ impl fmt::Display for Evidence {
             Self::PartitionTable {
                 name,
                 partitions: Some(n),
-            } => write!(f, "{name} with {n} partitions"),
+            } => {
+                let partitions = format::count((*n).into(), "partition");
+                write!(f, "{name} with {partitions}")
+            }
             Self::Signature {
                 name,
                 details,

@@ -586,7 +586,7 @@ mod tests {
     use results::testing::modified;
 
     #[test]
-    fn one_request_during_the_watch_is_noticed_and_counted() {
+    fn one_request_of_another_program_while_the_guard_watches_is_reported_with_counts() {
         let counts = |completed| RequestCounts {
             completed,
             ..RequestCounts::default()

@@ -249,9 +249,9 @@ impl TargetDevices {
             if unseen > 0 {
                 let remedy = match effective_user() {
                     0 => {
-                        "a security module or a container protects them from root: check on the host what they use"
+                        "a security module or a container denies this even to root: check on the host for other users of the device"
                     }
-                    _ => "run as root to examine them too",
+                    _ => "run as root to examine all processes",
                 };
                 let noun = if unseen == 1 { "process" } else { "processes" };
                 findings.note(format!(

@@ -43,7 +43,7 @@ mod tests {
     use sys::open::{conflicting_lock, try_lock_byte};
 
     #[test]
-    fn a_mark_that_was_set_is_read_back_from_proc() {
+    fn the_lock_that_marks_a_flashproof_run_is_recognised_in_proc_fdinfo() {
         for (mark, other) in [
             (mark_of(true), mark_of(false)),
             (mark_of(false), mark_of(true)),
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_of_other_programs_are_not_taken_for_the_mark() {
+    fn locks_of_other_programs_are_not_mistaken_for_the_mark_of_flashproof() {
         for line in [
             "lock:\t1: FLOCK  ADVISORY  WRITE 359 00:06:351 0 EOF",
             "lock:\t1: OFDLCK ADVISORY  READ -1 00:06:351 0 0",

@@ -62,18 +62,26 @@ pub struct DeviceRecord {
 #[derive(Debug, Error)]
 pub enum StateError {
     #[error(
-        "cannot keep a record of the preparation - neither FLASHPROOF_STATE, XDG_STATE_HOME nor HOME is set; set FLASHPROOF_STATE to a directory"
+        "cannot keep a record of the writes - neither FLASHPROOF_STATE, XDG_STATE_HOME nor HOME is set; set FLASHPROOF_STATE to a directory"
     )]
     NoDirectory,
     /// The directory or file could not be used. `tried`: `write`, `make the directory of`...
     #[error(
-        "cannot {tried} the preparation record {path} - {source}; make the directory writable, or set FLASHPROOF_STATE to a writable directory"
+        "cannot {tried} the device record {path} - {source}; {}",
+        remedy(source)
     )]
     Io {
         tried: &'static str,
         path: PathBuf,
         source: io::Error,
     },
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::TimedOut => "try again when the other process has ended",
+        _ => "make the directory writable, or set FLASHPROOF_STATE to a writable directory",
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -511,7 +519,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_pass_of_zeros_counts_and_does_not_change_the_numbers_of_random_fills() {
+    fn a_zero_pass_counts_as_a_pass_and_does_not_change_the_numbering_of_random_fills() {
         let with = prepared("x", 1);
         assert_eq!(with.passes(), 3);
         assert_eq!(
@@ -527,7 +535,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_preparation_is_found_by_device_and_size_and_the_last_one_by_name() {
+    fn a_preparation_is_found_by_identity_and_size_or_as_the_latest_of_a_device_path() {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().into()));
         for (identity, started) in [("serial a", 5), ("serial b", 7)] {
@@ -546,7 +554,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn recording_a_sample_changes_only_the_sample_and_only_of_the_same_preparation() {
+    fn recording_a_verified_sample_keeps_other_fields_and_skips_another_preparation() {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().into()));
         let sample = VerifiedSample {

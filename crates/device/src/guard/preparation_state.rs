@@ -214,13 +214,13 @@ impl PreparationState {
     pub fn contradiction(&self) -> Option<String> {
         match self {
             Self::Unrecognised(samples) => Some(format!(
-                "it is not prepared, although its record says so: {samples}, so it was discarded or overwritten since, \
-                 or its name now belongs to another file or device"
+                "it is not prepared, although its record says so: {samples}, so its data was discarded or \
+                 overwritten, or its name now belongs to another file or device"
             )),
             Self::Erased(prepared, samples) => {
                 let writer = prepared.written_since.as_ref();
                 let or_test = writer.map_or(String::new(), |run| {
-                    format!(", or emptied by a test (the last: {run})")
+                    format!(", or emptied by a test (the last test that wrote: {run})")
                 });
                 Some(format!(
                     "it is no longer prepared: {samples}, so it was discarded or erased since{or_test}"
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn one_percent_of_empty_samples_is_a_discard_and_less_is_not() {
+    fn a_drive_with_1_percent_of_empty_samples_does_not_count_as_prepared() {
         let (_dir, records, _) = records_of("serial a", SIZE);
         for (samples, is_prepared) in [
             ([0, 0, 1024], true),
@@ -360,7 +360,7 @@ mod tests {
             .contradiction()
             .unwrap();
         assert!(
-            text.ends_with("discarded or erased since, or emptied by a test (the last: fio test)"),
+            text.ends_with("or emptied by a test (the last test that wrote: fio test)"),
             "{text}"
         );
     }

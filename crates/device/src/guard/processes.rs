@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_only_read_count_only_where_readers_count() {
+    fn processes_that_opened_a_device_read_only_are_ignored_unless_readers_count() {
         let dir = tempfile::tempdir().unwrap();
         let device = dir.path().join("device");
         let proc_root = dir.path().join("proc");

@@ -107,7 +107,7 @@ pub enum RefusalReason {
     FileWithoutSize,
     /// The device is read-only; `how`: the evidence.
     #[error(
-        "it is read-only ({how}); make it writable (`blockdev --setrw`), or name another device"
+        "it is read-only ({how}); make it writable (`blockdev --setrw`, or `mount -o remount,rw` for a file), or name another device"
     )]
     ReadOnly { how: &'static str },
     #[error(
@@ -143,27 +143,27 @@ pub enum RefusalReason {
     /// An unknown user reads or writes the device. `did`: requests that completed in the watched time or were in flight
     /// at its end (`it did 2 reads, 1 write and ...`).
     #[error(
-        "it is in use by something that could not be found: in {watched_ms} ms {did}; stop the program that uses it (a daemon that probes disks settles in seconds), or name another device"
+        "an unknown program or driver uses it: in {watched_ms} ms {did}; stop that program, try again in some seconds (a daemon may have probed the disk), or name another device"
     )]
     UnknownIo { watched_ms: u128, did: String },
     #[error(
-        "it is open for writing in something that could not be found (the kernel gives no write lease: EAGAIN): a program in another container, a descriptor that is being passed between processes, or a driver of the kernel; stop the program that uses the file, or name another file"
+        "an unknown program or driver has it open for writing, perhaps in another container (the kernel gives no write lease: EAGAIN); stop the program that uses the file, or name another file"
     )]
     UnknownWriter,
     #[error(
-        "the kernel has it reserved for another user (open with O_EXCL: EBUSY): a file system in another container, a driver or a program; `lsblk` and `fuser -v` may show the user; release the device, or name another device"
+        "a mount, a driver or another program holds it exclusively, perhaps in another container (open with O_EXCL: EBUSY); release the device (`lsblk` and `fuser -v` may show the holder), or name another device"
     )]
     Claimed,
     #[error(
-        "the kernel has {path}, another path to the same drive, reserved for another user (open with O_EXCL: EBUSY); `lsblk` and `fuser -v` may show the user; release the device, or name another device"
+        "a mount, a driver or another program holds {path}, another path to the same drive, exclusively (open with O_EXCL: EBUSY); release {path} (`lsblk` and `fuser -v` may show the holder), or name another device"
     )]
     OtherPathClaimed { path: String },
     #[error(
-        "it has bytes in common with {other}, which is named too; name each device once, and a partition never together with its disk"
+        "it has bytes in common with {other}, and this run names both; name each device once, and never a partition together with its disk"
     )]
     NamedTwice { other: String },
     #[error(
-        "it is another path to the drive of {other}, which is named too (both have wwid {wwid}); name only one path, or the multipath device above both paths"
+        "it is another path to the drive of {other} (both have wwid {wwid}), and this run names both paths; name only one path, or the multipath device above both paths"
     )]
     SameDrive { other: String, wwid: String },
     /// `is`: lasting name of the device; `only`: names in FLASHPROOF_ONLY.
@@ -179,10 +179,10 @@ pub enum RefusalReason {
         how: &'static str,
         advice: &'static str,
     },
-    #[error("its {size_bytes} bytes are less than {}", match min_size_bytes {
-        0 | 1 => "1 byte: the device is empty, or nothing is attached to it; name another device".to_owned(),
-        4096 => "the 4096 bytes of one index page; name a larger device".to_owned(),
-        block => format!("the {block} bytes of the largest operation; name a larger device, or make this operation smaller (large-block-op-kbytes; bs of fio)"),
+    #[error("{}", match min_size_bytes {
+        0 | 1 => format!("it has {size_bytes} bytes: the file is empty, or no medium is attached; name another device"),
+        4096 => format!("its {size_bytes} bytes are less than the 4096 bytes of one operation; name a larger device"),
+        block => format!("its {size_bytes} bytes are less than the {block} bytes of one operation; name a larger device, or make this operation smaller (large-block-op-kbytes, or bs of a fio job)"),
     })]
     TooSmall {
         size_bytes: u64,
@@ -196,7 +196,7 @@ pub enum RefusalReason {
     /// A file of which a preparation left a part unused would grow. The record would no longer apply, because it counts
     /// only for the recorded length of the file.
     #[error(
-        "only its first {used_bytes} of {size_bytes} bytes are used, because it was prepared with --use-pct, and this limit would be lost if the file grew to {requested_bytes} bytes; set file-size-mbytes no larger than the file, or prepare the file again with the new size"
+        "the file would grow from {size_bytes} to {requested_bytes} bytes, and the limit of its preparation (--use-pct: only the first {used_bytes} bytes are used) would be lost; set file-size-mbytes no larger than the file, or prepare the file again with the new size"
     )]
     PartWouldGrow {
         used_bytes: u64,
@@ -204,7 +204,7 @@ pub enum RefusalReason {
         requested_bytes: u64,
     },
     /// The device contains data, and the user did not consent to the erasure. `advice`: how to consent.
-    #[error("{}; it would be erased: to allow this, {advice}", list(.evidence))]
+    #[error("{}; all data on it would be erased: to allow this, {advice}", list(.evidence))]
     NotConfirmed {
         evidence: Vec<Evidence>,
         advice: String,
@@ -246,11 +246,10 @@ fn open_elsewhere(openers: &[Opener]) -> String {
         .take(SHOWN)
         .map(ToString::to_string)
         .collect();
-    if openers.len() > SHOWN {
-        text.push(format!(
-            "{} more processes have it open too",
-            openers.len() - SHOWN
-        ));
+    match openers.len().saturating_sub(SHOWN) {
+        0 => {}
+        1 => text.push("1 more process has it open too".to_owned()),
+        more => text.push(format!("{more} more processes have it open too")),
     }
     text.join("; ")
 }

@@ -175,7 +175,7 @@ pub(super) fn gather(
     for spot in 0..u64::from(sampling.spots).min(middle_spots) {
         if started.elapsed() > sampling.limit {
             notes.push(format!(
-                "only {spot} of {} random places could be read in {:?}",
+                "only {spot} of {} random places could be read in {:?}, so data in other places may go unnoticed",
                 sampling.spots, sampling.limit
             ));
             break;
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_no_evidence_whatever_the_size() {
+    fn zeros_are_not_taken_for_data_at_any_device_size() {
         for size in [
             0,
             1,
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_byte_at_either_end_is_evidence_and_its_sector_is_named() {
+    fn a_single_byte_at_either_end_counts_as_data_and_its_sector_is_reported() {
         let size = (3 << 20) + 512;
         for at in [0, 1_000_000, size - 1, size - (1 << 20)] {
             let mut content = vec![0; size];
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_data_is_explained_by_the_record_of_this_device_and_size_only() {
+    fn flashproofs_own_data_is_recognised_only_by_a_record_of_the_same_device_and_size() {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().into()));
         let mut content = vec![0; 4 << 20];
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_magic_number_in_stamped_data_is_no_evidence() {
+    fn a_magic_number_in_stamped_data_does_not_count_as_foreign_data() {
         let mut device = vec![0; 2 << 20];
         Salt::new(5, 100, 77).fill(&mut device);
         device[0x438..0x43a].copy_from_slice(b"\x53\xef");
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_cannot_be_read_are_evidence() {
+    fn samples_that_cannot_be_read_count_as_data() {
         let dir = File::open("/tmp").unwrap();
         let found = gather(
             &dir,

@@ -108,7 +108,7 @@ fn a_file_is_created_with_its_space_reserved_and_holes_are_noted() {
 }
 
 #[test]
-fn the_descriptor_is_direct_and_synchronous_unless_disabled() {
+fn a_writable_target_is_opened_with_o_dsync_unless_disabled() {
     let place = Place::new();
     for odsync in [true, false] {
         let target = Target::writable(
@@ -145,7 +145,7 @@ fn a_file_without_a_size_is_refused() {
 }
 
 #[test]
-fn no_file_is_made_where_a_device_was_mistyped() {
+fn a_mistyped_device_name_is_refused_and_creates_no_file() {
     let place = Place::new();
     let no_device = "there is no such device or file; check the name".to_owned();
     let no_folder = format!(
@@ -170,7 +170,7 @@ fn no_file_is_made_where_a_device_was_mistyped() {
 }
 
 #[test]
-fn a_file_that_does_not_fit_is_refused_with_both_numbers_and_not_made() {
+fn a_file_too_large_for_its_file_system_or_too_small_for_its_load_is_not_created() {
     let place = Place::new();
     let request = WriteRequest {
         file_size_bytes: Some(1 << 60),
@@ -184,7 +184,7 @@ fn a_file_that_does_not_fit_is_refused_with_both_numbers_and_not_made() {
     let request = modified(place.request("small"), |it| it.min_size_bytes = 8 << 20);
     place.assert_refused(
         &request,
-        "its 4194304 bytes are less than the 8388608 bytes of the largest operation",
+        "its 4194304 bytes are less than the 8388608 bytes of one operation",
     );
     assert!(!fs::exists(place.path("small")).unwrap());
 }
@@ -226,7 +226,7 @@ fn a_file_that_flashproof_wrote_needs_no_consent_and_may_grow() {
 }
 
 #[test]
-fn a_file_of_which_a_preparation_left_a_part_unused_may_not_grow() {
+fn a_partly_prepared_file_may_not_grow() {
     let place = Place::new();
     place.run_once(&place.request("ours"), SIZE as usize);
     let identity = place.identity("ours");
@@ -247,7 +247,7 @@ fn a_file_of_which_a_preparation_left_a_part_unused_may_not_grow() {
     for _ in 0..2 {
         place.assert_refused(
             &grown,
-            "only its first 2097152 of 4194304 bytes are used, because it was prepared",
+            "the file would grow from 4194304 to 8388608 bytes, and the limit of its preparation",
         );
     }
     assert_eq!(fs::metadata(place.path("ours")).unwrap().len(), SIZE);
@@ -328,7 +328,7 @@ fn a_second_run_on_a_file_is_refused_unless_both_share() {
 }
 
 #[test]
-fn a_file_named_twice_is_refused_also_under_another_name() {
+fn a_file_named_twice_is_refused_even_if_once_through_a_symlink() {
     let place = Place::new();
     drop(place.consent(&place.request("file")).unwrap());
     symlink(place.path("file"), place.path("link")).unwrap();
@@ -352,7 +352,7 @@ fn a_file_named_twice_is_refused_also_under_another_name() {
 }
 
 #[test]
-fn all_devices_are_refused_at_once_and_none_is_consented_to() {
+fn all_refused_devices_are_reported_at_once_and_no_device_gets_consent() {
     let place = Place::new();
     fs::write(place.path("a"), "x").unwrap();
     fs::write(place.path("b"), "y").unwrap();
@@ -386,7 +386,7 @@ fn a_record_that_cannot_be_stored_is_noted_and_the_run_goes_ahead() {
     let said = consents[0].notes().join("|");
     assert!(
         said.contains("FLASHPROOF_STATE")
-            && said.contains("the next run will ask before it erases"),
+            && said.contains("the next run will ask for consent to erase"),
         "{said}"
     );
     assert!(!consents[0].is_key_recorded());
@@ -399,7 +399,7 @@ fn a_record_that_cannot_be_stored_is_noted_and_the_run_goes_ahead() {
 }
 
 #[test]
-fn a_grant_that_fails_marks_no_device_as_written_to() {
+fn a_consent_that_fails_marks_no_device_as_written_to() {
     let place = Place::new();
     place.run_once(&place.request("ours"), SIZE as usize);
     let records = place.guard().records;
@@ -443,7 +443,7 @@ fn a_grant_that_fails_marks_no_device_as_written_to() {
 }
 
 #[test]
-fn a_refusal_of_the_kernel_has_a_remedy() {
+fn open_errors_of_the_kernel_are_explained_in_words() {
     for (errno, says) in [
         (
             libc::EACCES,
@@ -453,7 +453,10 @@ fn a_refusal_of_the_kernel_has_a_remedy() {
             libc::EROFS,
             "it is read-only (its file system is mounted read-only)",
         ),
-        (libc::EBUSY, "the kernel has it reserved for another user"),
+        (
+            libc::EBUSY,
+            "a mount, a driver or another program holds it exclusively",
+        ),
         (
             libc::ENXIO,
             "cannot open it for writing (No such device or address (os error 6)); look at the kernel log",

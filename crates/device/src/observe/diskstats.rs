@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fake_root_is_read_and_a_bad_line_is_named() {
+    fn lines_of_proc_diskstats_are_read_and_a_malformed_line_is_reported() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("proc")).unwrap();
         let file = root.path().join("proc/diskstats");

@@ -178,7 +178,7 @@ mod tests {
     const PCI: &str = "sys/devices/pci0000:00/0000:01:00.0";
 
     #[test]
-    fn a_partition_has_the_lines_of_its_controller() {
+    fn a_partition_has_the_interrupt_lines_of_its_controller() {
         let root = FakeTree::with_files(&[]);
         root.block("259:1", &format!("{PCI}/nvme/nvme0/nvme0n1/nvme0n1p1"));
         for line in ["42", "9", "41"] {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wired_controller_has_one_line_and_a_virtual_device_none() {
+    fn a_controller_without_msi_has_one_interrupt_line_and_a_virtual_device_none() {
         let root = FakeTree::with_files(&[]);
         root.block(
             "8:0",
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_with_several_paths_has_the_lines_of_each() {
+    fn a_drive_with_several_paths_has_the_interrupt_lines_of_all_paths() {
         let root = FakeTree::with_files(&[]);
         let subsystem = "sys/devices/virtual/nvme-subsystem/nvme-subsys0";
         root.block("259:0", &format!("{subsystem}/nvme0n1"));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_several_lines_are_added_by_cpu() {
+    fn counts_of_several_interrupt_lines_are_added_for_each_cpu() {
         let counts = |line| format!("sys/kernel/irq/{line}/per_cpu_count");
         let root = FakeTree::with_files(&[(&counts(41), "10,0,5\n"), (&counts(42), "1,2,3\n")]);
         let counts = InterruptsByCpu::read(root.root(), &[41, 42, 43]).unwrap();

@@ -145,7 +145,7 @@ mod hwmon_tests {
     }
 
     #[test]
-    fn each_drive_has_its_own_thermometer() {
+    fn each_drive_gets_the_temperature_of_its_own_hwmon_sensor() {
         let sys = FakeSys::new();
         sys.0.block("259:0", &format!("{CONTROLLER}/nvme0n1"));
         sys.0.block(
@@ -166,7 +166,7 @@ mod hwmon_tests {
     }
 
     #[test]
-    fn a_monitor_below_the_pci_device_is_found_as_on_older_kernels() {
+    fn a_hwmon_sensor_of_the_pci_device_is_found_as_on_older_kernels() {
         let sys = FakeSys::new();
         sys.0.block("259:0", &format!("{CONTROLLER}/nvme0n1"));
         sys.monitor(0, "nvme", "sys/devices/pci0000:00/0000:01:00.0", "35000");
@@ -174,7 +174,7 @@ mod hwmon_tests {
     }
 
     #[test]
-    fn a_drive_with_several_paths_is_found_through_its_subsystem() {
+    fn the_temperature_of_a_multipath_drive_is_found_through_its_nvme_subsystem() {
         let sys = FakeSys::new();
         let subsystem = "sys/devices/virtual/nvme-subsystem/nvme-subsys0";
         sys.0.block("259:0", &format!("{subsystem}/nvme0n1"));

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn time_stops_at_the_limit_of_the_wait() {
+    fn virtual_time_advances_at_most_to_the_end_of_the_wait() {
         let mut engine = engine("sim:read-us=100+jitter-pct=0+read-mbps=0");
         engine.submit(read(0, 0));
         let mut out = Vec::new();

@@ -5,7 +5,7 @@ use super::*;
 use results::assert_contains;
 
 #[test]
-fn operations_stay_in_a_window_that_advances() {
+fn strided_zones_keep_operations_in_a_zone_that_advances() {
     let blocks = |lines: &str| -> Vec<u64> {
         operations(lines, 0, 99)
             .into_iter()
@@ -47,7 +47,7 @@ fn operations_stay_in_a_window_that_advances() {
 }
 
 #[test]
-fn jobs_end_at_the_end_of_the_device() {
+fn a_job_larger_than_its_device_does_as_many_operations_as_in_fio() {
     // Each job does as many operations as in fio 3.33, on a device of 1 MiB.
     for (lines, most) in [
         ("rw=read", 16),
@@ -76,7 +76,7 @@ fn jobs_with_wait_for_begin_after_the_named_jobs() {
     );
     let error = runs(chain).unwrap_err();
     assert!(
-        error.contains("the job waits only for \"t\", but \"u\" runs together with \"t\""),
+        error.contains("cannot wait for \"t\" alone, because \"u\" runs together with \"t\""),
         "{error}"
     );
     let error = runs("[a]\nwait_for=b\n[b]").unwrap_err();
@@ -197,7 +197,7 @@ fn a_replayed_log_keeps_its_order_and_times() {
 }
 
 #[test]
-fn a_failed_operation_ends_other_jobs_and_a_lost_one_does_not() {
+fn with_exitall_on_error_a_failed_operation_ends_other_jobs_and_a_lost_one_does_not() {
     for (exit_what, ends_later_runs) in [("stonewall", false), ("all", true)] {
         let text = format!(
             "[a]\nfilename=sim:\nrw=randrw\nnumber_ios=9\nexitall_on_error=1\nexit_what={exit_what}\n[b]\nfilename=sim:"

@@ -371,7 +371,7 @@ impl BlockCodec {
         if !self.is_of_job(header) {
             format!(
                 "foreign: a block of {len} bytes with verify={} (write {write} of job {job}), but this job has blocks of {} bytes with verify={} - check bs, verify_interval and verify",
-                Method::from_code(header.method).map_or("an unknown method", Method::name),
+                Method::from_code(header.method).map_or("unknown", Method::name),
                 self.len,
                 self.method.name()
             )

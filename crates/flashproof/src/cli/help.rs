@@ -344,11 +344,55 @@ mod tests {
     }
 
     #[test]
-    fn a_pasted_dash_or_quotation_mark_is_named() {
+    fn an_argument_with_a_typographic_dash_or_quotation_mark_is_refused_with_advice() {
         for pasted in ["—dry-run", "“x”"] {
             let words = ["flashproof", "check", pasted].map(OsString::from);
             let error = suggestion(&full_command(), &words).unwrap();
             assert!(error.starts_with(&format!("cannot read the argument {pasted} - ")));
+        }
+    }
+
+    #[test]
+    fn the_help_of_shared_options_fits_their_command() {
+        for (command, option, says) in [
+            (
+                "storage",
+                "duration",
+                "instead of test-duration-sec of the file",
+            ),
+            (
+                "storage tenants",
+                "duration",
+                "instead of duration-sec of the file",
+            ),
+            (
+                "waf model",
+                "arrange",
+                "dedicated (a drive for each tenant)",
+            ),
+            (
+                "waf measure",
+                "arrange",
+                "Arrangements: shared (no handles), fdp (a handle",
+            ),
+            (
+                "check",
+                "lasting",
+                "For check durability: the time of the writes",
+            ),
+            ("report compare", "dirs", "series (certify, rate, baseline)"),
+        ] {
+            let whole = full_command();
+            let found = command.split(' ').fold(&whole, |command, word| {
+                command.find_subcommand(word).unwrap()
+            });
+            let mut options = found.get_arguments();
+            let help = options
+                .find(|arg| arg.get_id() == option)
+                .unwrap()
+                .get_help();
+            let help = help.unwrap().to_string();
+            assert!(help.contains(says), "{command} --{option}: {help}");
         }
     }
 

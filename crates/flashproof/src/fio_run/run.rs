@@ -99,8 +99,8 @@ impl FioRun {
         if is_complete {
             for name in self.unmeasured(false) {
                 sentences.push(format!(
-                    "job {name} did not measure at the depth for latency_target: its runtime ended before it had run at \
-                     that depth for a whole second, so its report covers the search, or nothing - give more runtime, \
+                    "job {name} did not measure at the depth for latency_target: the job ran at that depth for less than \
+                     a second before its runtime ended. The report covers the search, or nothing - give more runtime, \
                      a shorter latency_window or a higher latency_target"
                 ));
             }
@@ -226,8 +226,9 @@ impl FioRun {
             let ramp = format::duration(entry.job.ramp_ns);
             if !self.is_done_in_ramp(number) {
                 return format!(
-                    "some clones of job {name} ended within its ramp_time of {ramp}, others later: its numbers mix whole \
-                     clones with parts after the ramp time - give a shorter ramp_time, or more work"
+                    "some clones of job {name} ended within its ramp_time of {ramp}, others later: the report covers the \
+                     former from their start, and the others after the ramp time - give a shorter ramp_time, or more \
+                     work"
                 );
             }
             if self.ops(number) > 0 {
@@ -236,7 +237,7 @@ impl FioRun {
                 )
             } else {
                 format!(
-                    "job {name} ended within its ramp_time of {ramp} while other jobs went on, so none of its operations \
+                    "job {name} ended within its ramp_time of {ramp} while other jobs ran, so none of its operations \
                      were measured - give a shorter ramp_time, more work, or stonewall"
                 )
             }

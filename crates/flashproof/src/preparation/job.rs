@@ -129,8 +129,8 @@ impl Job {
                 // For a discard of the whole device, support was already checked.
                 Err(error) if !discard_first && error.is_unsupported() => {
                     console::warning(&format!(
-                        "{}: {error}, so its last {} bytes stay allocated: they are not written, but the drive cannot \
-                         use them",
+                        "{}: {error}: the last {} bytes are not written, but the drive keeps their old data, and \
+                         cannot use them as spare space",
                         self.name,
                         size_bytes - start
                     ));

@@ -121,7 +121,13 @@ impl Preparation {
 
     /// Describes the planned writes, and writes nothing. Errors: those of [`Self::run`] before its first write.
     pub fn plan(&self) -> Result<String, Failure> {
-        let prepared = match self.simulated()? {
+        let simulated = self.simulated()?;
+        let guard = if simulated.is_some() {
+            ""
+        } else {
+            " The guard allows the writes."
+        };
+        let prepared = match simulated {
             None => open::plan(self)?,
             Some(drives) => open::simulate(&self.options, &drives)?
                 .into_iter()
@@ -130,7 +136,7 @@ impl Preparation {
         };
         Ok(prepared
             .iter()
-            .map(|prepared| planned(prepared, self.samples))
+            .map(|prepared| planned(prepared, self.samples, guard))
             .collect())
     }
 
@@ -263,13 +269,13 @@ fn part(prepared: &PreparationRecord) -> String {
     }
 }
 
-/// Plan of a device in one line, with the time at [`PLANNED_RATE`].
-fn planned(prepared: &PreparationRecord, samples: u64) -> String {
+/// Plan of a device in one line, with the time at [`PLANNED_RATE`] and the decision of the `guard`.
+fn planned(prepared: &PreparationRecord, samples: u64, guard: &str) -> String {
     let total = u64::from(prepared.passes());
     let done = u64::from(prepared.passes_done);
     let left_bytes = (total - done) * prepared.pass_bytes() - prepared.mark_bytes;
     format!(
-        "{}: {}, {}: {}; then {} read back. Nothing was written.\n",
+        "{}: {}, {}: {}; then {} read back.{guard} Nothing was written.\n",
         prepared.path,
         part(prepared),
         passes(prepared),

@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_between_the_decision_and_the_consent_are_detected() {
+    fn a_preparation_is_refused_if_record_or_device_changed_between_decision_and_consent() {
         let place = Place::new().interrupted();
         let facts = place.facts();
         let resume = place.resume();

@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_preparation_resumes_with_its_own_seed() {
+    fn an_interrupted_preparation_resumes_with_the_seed_of_its_record() {
         let (_dir, records, prepared) = interrupted();
         let resume =
             Resume::from_records(&subject("serial a"), &WANTED, &records, BEGINNING).unwrap();
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_same_work_on_the_same_drive_is_resumed() {
+    fn a_preparation_resumes_only_with_equal_options_on_the_same_unchanged_drive() {
         let (_dir, records, prepared) = interrupted();
         let a = subject("serial a");
         let grown = DeviceFacts {
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_drive_needs_no_restart_if_its_name_differs_or_its_preparation_has_begun() {
+    fn a_second_drive_needs_no_option_restart_if_its_name_differs_or_its_preparation_has_begun() {
         let (_dir, records, _) = interrupted();
         let b = subject("serial b");
         let resume = |facts: &DeviceFacts| {
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn the_part_to_use_is_rounded_down_to_whole_blocks() {
+    fn use_pct_below_100_is_rounded_down_to_whole_blocks_of_128_kib() {
         assert_eq!(used_bytes("x", 1_000_000, 100), Ok(1_000_000));
         assert_eq!(used_bytes("x", 1_000_000, 93), Ok(7 * 131_072));
         assert_eq!(

@@ -355,7 +355,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_left_counts_the_passes_to_come() {
+    fn the_time_left_includes_the_later_passes() {
         let shared = SharedStatus::default();
         shared.begin(PrepStep::Zeros, 1_000, 200, 1_000);
         assert_eq!(shared.now().left_s(), None, "no rate yet");
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_has_step_share_rate_and_time_left() {
+    fn the_progress_bar_shows_the_step_the_percentage_the_rate_and_the_time_left() {
         let status = Status {
             step: PrepStep::Salt(2),
             done_bytes: 25,

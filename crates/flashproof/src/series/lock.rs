@@ -24,7 +24,8 @@ impl SeriesLock {
         match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { _dir: opened }),
             Err(Errno::WOULDBLOCK) => Err(format!(
-                "resuming the series in {} - another flashproof process runs this series now; wait for its end, or give another --out",
+                "cannot resume the series in {} - another flashproof process runs this series now - wait for its end, or \
+                 give another --out",
                 dir.display()
             )),
             Err(errno) => Err(lock_error(dir, errno.into())),
@@ -40,7 +41,7 @@ fn lock_error(dir: &Path, error: io::Error) -> String {
         _ => "give a directory on a disk of this machine",
     };
     format!(
-        "locking the directory {} - {error}; {remedy}",
+        "cannot lock the directory {} - {error} - {remedy}",
         dir.display()
     )
 }
@@ -54,7 +55,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let first = SeriesLock::take(dir.path()).unwrap();
         let error = SeriesLock::take(dir.path()).unwrap_err();
-        assert!(error.starts_with("resuming the series in "), "{error}");
+        assert!(error.starts_with("cannot resume the series"), "{error}");
         assert!(error.contains("another flashproof process runs"), "{error}");
         drop(first);
         assert!(SeriesLock::take(dir.path()).is_ok());
@@ -66,10 +67,10 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_not_there_is_named() {
+    fn the_error_of_locking_a_missing_directory_names_the_directory() {
         let error = SeriesLock::take(Path::new("/nowhere/series")).unwrap_err();
         assert!(
-            error.starts_with("locking the directory /nowhere/series - No such file"),
+            error.starts_with("cannot lock the directory /nowhere/series - No such file"),
             "{error}"
         );
     }

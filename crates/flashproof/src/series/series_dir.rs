@@ -464,7 +464,8 @@ impl SeriesDir {
             return Ok(None);
         }
         console::note(&format!(
-            "no preparation, or discarded since: {}; preparing first, because an empty drive is faster than a used one",
+            "not prepared, or discarded after the preparation: {}; preparing first, because an empty drive is faster than \
+             a used drive",
             names.join(", ")
         ));
         let erase: Vec<_> = self
@@ -496,7 +497,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_directories_are_plain_and_bounded() {
+    fn directories_of_series_have_names_of_plain_characters_and_bounded_length() {
         assert_eq!(plain("sim:"), "sim");
         assert_eq!(
             plain("sim:channels=1+read-us=20"),
@@ -540,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_series_gets_a_numbered_directory_and_is_found_again() {
+    fn a_fresh_series_gets_the_next_numbered_directory_and_the_newest_series_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let first = dir.path().join("series");
         assert_eq!(

@@ -146,7 +146,7 @@ fn passthrough(target: &Arc<Target>) -> Passthrough {
 
 #[test]
 #[ignore = "runs in the guest"]
-fn passthrough_commands_return_the_drives_own_status() {
+fn passthrough_writes_reads_flushes_and_deallocates_the_addressed_blocks() {
     for device in [fdp_drive(), partition()] {
         let target = writable(&device);
         let mut engine = passthrough(&target);
@@ -188,7 +188,7 @@ fn passthrough_commands_return_the_drives_own_status() {
 
 #[test]
 #[ignore = "runs in the guest"]
-fn operations_outside_their_bounds_are_refused() {
+fn passthrough_refuses_operations_out_of_range_misaligned_or_not_permitted() {
     for (device, block) in [(fdp_drive(), 512), (partition(), 4096)] {
         let target = writable(&device);
         let size = target.size_bytes();
@@ -290,14 +290,14 @@ fn arrives_at_its_handle<E: BlockEngine>(device: &str, engine: &mut E, handles: 
 
 #[test]
 #[ignore = "runs in the guest"]
-fn each_placement_arrives_at_its_handle_by_directives() {
+fn nvme_directives_write_to_the_reclaim_unit_of_the_requested_placement_handle() {
     let device = fdp_drive();
     arrives_at_its_handle(&device, &mut passthrough(&writable(&device)), 8);
 }
 
 #[test]
 #[ignore = "runs in the guest"]
-fn each_placement_arrives_at_its_handle_by_write_streams() {
+fn io_uring_write_streams_write_to_the_reclaim_unit_of_the_requested_placement_handle() {
     let device = fdp_drive();
     let target = writable(&device);
     assert_eq!(target.write_streams(), 8);
@@ -307,7 +307,7 @@ fn each_placement_arrives_at_its_handle_by_write_streams() {
 
 #[test]
 #[ignore = "runs in the guest"]
-fn an_inodes_write_hint_selects_the_handle_and_is_cleared_with_the_target() {
+fn an_inodes_write_hint_selects_the_handle_and_is_cleared_when_the_target_closes() {
     use engine::threads::Threads;
     let device = fdp_drive();
     let target = writable(&device);

@@ -22,7 +22,7 @@ fn number(name: &str, default: u64) -> u64 {
 /// FLASHPROOF_POWER_CUTS sets the number of cuts, FLASHPROOF_POWER_SEED the seed of their times.
 #[test]
 #[ignore = "a guest of its own: make soak"]
-fn after_a_power_cut_a_run_reads_and_lacks_at_most_one_interval() {
+fn after_a_power_cut_a_run_is_readable_and_lacks_at_most_one_interval() {
     let Some(machine) = Machine::new(FDP) else {
         return;
     };

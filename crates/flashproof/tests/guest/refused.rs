@@ -49,7 +49,7 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
             &on_fdp,
             &[
                 "placement handle 9 of",
-                "its placement list has 8 - use lower handles",
+                "its placement list has handles 1 to 8 - use lower handles",
             ],
             ":",
         ),

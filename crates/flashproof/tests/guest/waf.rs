@@ -37,7 +37,9 @@ fn tenants_with_handles_are_measured_by_the_drives_own_counters() {
         .run("flashproof waf measure /tmp/t.toml --device $FDP0")
         .expect(2);
     assert!(
-        refused.stderr.contains("give its serial number: --erase"),
+        refused
+            .stderr
+            .contains("give --erase with the serial number"),
         "{}",
         refused.stderr
     );

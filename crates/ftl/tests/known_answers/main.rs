@@ -73,7 +73,7 @@ fn sequential_writes_are_not_amplified() {
 }
 
 #[test]
-fn handles_whose_data_lives_equally_long_are_not_amplified() {
+fn handles_whose_data_has_equal_lifetimes_have_a_write_amplification_of_1() {
     let spec = Spec {
         handles: 4,
         append: Append::PerHandle,

@@ -101,8 +101,8 @@ impl Order {
                 })
             }
             _ => Err(format!(
-                "{total_writes} writes are too many for {blocks} blocks of {} bytes: each block is written at most twice, with more than \
-                 the cache size between its writes",
+                "{total_writes} writes are too many for {blocks} blocks of {} bytes: each block is written at most twice, and more than \
+                 the cache size must be written between the two writes",
                 spec.block_bytes
             )),
         }
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_whose_two_writes_of_a_block_would_be_too_close_is_refused() {
+    fn an_order_with_too_large_a_cache_or_too_many_writes_is_refused() {
         let why = order(1000, 0.28, 161, 1).unwrap_err();
         assert_eq!(
             why,

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_spread_over_the_device_with_both_ends_and_differ_from_seed_to_seed() {
+    fn sample_places_are_spread_from_start_to_end_of_the_device_and_depend_on_the_seed() {
         let end = 100_000 * SPOT + 1024;
         let places = requests(sample(end, 1_000, 9));
         assert_eq!(places.len(), 1_000);

@@ -45,7 +45,7 @@ fn an_insert_writes_each_key_once_over_all_shards_and_ends() {
 }
 
 #[test]
-fn reads_and_updates_come_in_proportion_from_the_shards_own_keys() {
+fn each_shard_reads_and_updates_only_its_keys_in_the_proportion_of_the_mix() {
     let run = built(&records(Mix::ReadUpdate { read_pct: 95 }));
     let reads = run.layout.cell(0, 0) as u32;
     let shards = run.shards.len() as u64;
@@ -72,7 +72,7 @@ fn reads_and_updates_come_in_proportion_from_the_shards_own_keys() {
 }
 
 #[test]
-fn lost_operations_are_counted_by_the_mix_and_no_insert_twice() {
+fn lost_operations_are_divided_by_the_mix_and_each_lost_insert_counts_once() {
     let lost = |mix, arrivals| {
         let mut plan = built(&RecordWorkload {
             threads: 1,
@@ -95,7 +95,7 @@ fn lost_operations_are_counted_by_the_mix_and_no_insert_twice() {
 }
 
 #[test]
-fn a_mix_is_written_as_the_benchmarks_of_aerospike_write_it() {
+fn a_mix_is_parsed_and_printed_as_in_aerospikes_benchmark_tools() {
     for (text, mix) in [
         ("I", Mix::Insert),
         ("RU,95", Mix::ReadUpdate { read_pct: 95 }),
@@ -109,7 +109,7 @@ fn a_mix_is_written_as_the_benchmarks_of_aerospike_write_it() {
 }
 
 #[test]
-fn a_batch_has_the_shards_own_keys_and_the_bytes_of_its_records() {
+fn a_batch_has_keys_of_its_shard_and_the_bytes_of_its_records() {
     let records = RecordWorkload {
         batch_records: 4,
         ..records(Mix::ReadUpdate { read_pct: 50 })

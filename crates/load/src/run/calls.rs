@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_go_on_during_a_call_and_the_issuing_thread_continues_after_it() {
+    fn intervals_end_during_a_long_system_call_and_its_thread_continues_afterwards() {
         let began = Instant::now();
         let mut calls = 0;
         let issuer = Arc::new(Mutex::new(Vec::new()));

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_windows_count() {
+    fn windows_without_events_count_as_windows() {
         // Windows of 10 from 5 on have 2, 0, 0 and 1 events. The event at 45 only ends the fourth window.
         let dispersion = dispersion(&[5, 6, 35, 45], 10).unwrap();
         assert_eq!(

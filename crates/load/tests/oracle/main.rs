@@ -222,12 +222,12 @@ fn compare(draw: &Draw, seed: u64) -> Vec<String> {
 /// In about three of 10,000 draws, judge and oracle disagree: the judge counts the time of a closed loop on a device in
 /// whole report intervals, or an operation due when a drive disconnects may be in either of two slices.
 #[test]
-fn the_oracle_agrees_on_drives_of_the_simulator() {
+fn judge_and_oracle_agree_on_simulated_drives() {
     for_each_draw(Draw::of_queues, compare, 1);
 }
 
 #[test]
-fn the_oracle_agrees_on_streams_with_limits_of_their_own() {
+fn judge_and_oracle_agree_on_streams_with_separate_limits() {
     for_each_draw(
         |seed| Draw::of_queues(seed).with_own_limits(seed),
         compare,
@@ -241,17 +241,17 @@ fn the_oracle_agrees_on_streams_with_limits_of_their_own() {
 }
 
 #[test]
-fn the_oracle_agrees_on_loads_that_just_keep_or_just_break_a_rule() {
+fn judge_and_oracle_agree_on_loads_that_just_keep_or_just_break_a_rule() {
     for_each_draw(Draw::of_edges, compare, 0);
 }
 
 #[test]
-fn the_oracle_agrees_on_slow_spells_around_the_borders_of_slices() {
+fn judge_and_oracle_agree_on_slow_spells_around_the_borders_of_slices() {
     for_each_draw(Draw::of_borders, compare, 0);
 }
 
 #[test]
-fn the_oracle_agrees_on_drives_that_are_a_little_too_slow() {
+fn judge_and_oracle_agree_on_drives_that_are_a_little_too_slow() {
     for_each_draw(Draw::of_caps, compare, 0);
 }
 
@@ -282,7 +282,7 @@ fn no_drive_fails_because_this_program_lacked_a_cpu() {
 }
 
 #[test]
-fn draws_that_were_once_judged_wrongly_are_judged_correctly() {
+fn random_runs_that_were_once_judged_wrongly_are_judged_correctly() {
     // Faults found: a stream charged with the silence of another; a closed loop that continued after its end.
     for seed in [70_001_423, 70_001_612, 70_002_521] {
         assert_eq!(compare(&Draw::of_queues(seed), seed), [""; 0], "{seed}");

@@ -60,7 +60,7 @@ fn a_wait_for_a_slot_is_charged_to_the_device_and_judged() {
 }
 
 #[test]
-fn counts_are_exact_for_seven_a_second_over_three_devices() {
+fn counts_are_exact_for_7_operations_per_second_over_three_devices() {
     let lanes = (0..3)
         .map(|d| (reads(d, 1), even(7, d.into(), 3)))
         .collect();
@@ -135,7 +135,7 @@ fn failed_operations_are_over_every_threshold_and_do_not_end_the_run() {
 }
 
 #[test]
-fn an_operation_can_be_followed_by_another_in_its_slot() {
+fn an_operation_is_followed_by_another_in_the_same_slot_without_a_wait() {
     let lanes = vec![(ReadThenWrite(reads(0, 1)), even(1000, 0, 1))];
     let ran = run(
         &["sim:"],
@@ -186,7 +186,7 @@ fn a_closed_lane_keeps_its_depth_in_flight() {
 }
 
 #[test]
-fn nothing_is_issued_before_instant_zero() {
+fn no_operation_is_issued_before_the_start_time_of_the_run() {
     let lanes = vec![(reads(0, 1), closed(4))];
     let drive = engine(&["sim:read-us=100+jitter-pct=0+read-mbps=0"]);
     let (shard, feed) = Shard::new(

@@ -29,7 +29,7 @@ fn a_device_that_is_gone_ends_the_run() {
 }
 
 #[test]
-fn a_device_that_never_answers_leaves_its_operations_counted() {
+fn operations_of_a_device_that_never_answers_are_counted_as_lost_or_unissued() {
     let hung = "sim:read-us=10+stall-ms=1000000+stall-at-s=1";
     let ran = even_reads(hung, 100, (10, false), settings(3));
     let counts = ran.total().cells[0].counts;

@@ -64,7 +64,7 @@ impl Stream for OneByOne {
 }
 
 #[test]
-fn a_stream_that_waits_for_its_own_operations_is_charged_to_the_device() {
+fn waits_of_a_stream_for_its_earlier_operations_are_charged_to_the_device() {
     let drive = ["sim:read-us=20000+jitter-pct=0+read-mbps=0"];
     let lanes = vec![(OneByOne(reads(0, 1), false), even(100, 0, 1))];
     let ran = run(&drive, plan(lanes, 4, false), settings(10), &layout(1, 1));

@@ -132,7 +132,8 @@ impl Beside {
         rows
     }
 
-    /// `A reaches 1.3 times the highest IOPS of B`, for the first mix; `None` with fewer than two drives.
+    /// `A reaches 1.3 times the highest IOPS of B`, for the first mix; drives of equal IOPS have no winner. `None` with
+    /// fewer than two drives.
     pub(crate) fn answer(&self) -> Option<String> {
         let mut rows = self.rows().into_iter();
         let (kind, mix) = rows.find(|(kind, _)| *kind == MetricKind::Highest)?;
@@ -143,8 +144,15 @@ impl Beside {
         let [(most, a), (less, b), ..] = values[..] else {
             return None;
         };
-        let times = number(most / less);
         let figures = format!("{} against {}", text(kind, most), text(kind, less));
+        let off = most / less - 1.0;
+        if kind.differs_from().is_some_and(|fraction| off <= fraction) {
+            return Some(format!(
+                "{a} and {b} reach the same {kind} within {} % ({mix}: {figures})",
+                number(100.0 * off)
+            ));
+        }
+        let times = number(most / less);
         Some(format!(
             "{a} reaches {times} times the {kind} of {b} ({mix}: {figures})"
         ))

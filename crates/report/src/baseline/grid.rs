@@ -200,7 +200,7 @@ mod tests {
     use maud::Render;
 
     #[test]
-    fn each_pair_of_rates_has_its_field_and_the_longest_is_the_darkest() {
+    fn each_pair_of_read_and_write_rates_has_a_cell_and_the_highest_latency_is_darkest() {
         let points = conclusions::testing::baseline(1.0);
         let [reads, writes] = &tables(&points)[..] else {
             panic!("two tables")

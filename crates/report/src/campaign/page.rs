@@ -54,11 +54,16 @@ impl Campaign {
     }
 
     pub fn markdown(&self) -> String {
-        let bad = self.bad_drives(None, str::to_owned).markdown();
+        let bad = self.bad_drives(None, str::to_owned);
+        let bad = if bad.is_empty() {
+            String::new()
+        } else {
+            format!("## Bad drives, worst first\n\n{}\n", bad.markdown())
+        };
         let list =
             |title: &str, sentences: &[String]| listed(&format!("## {title}\n"), "* ", sentences);
         format!(
-            "{}\n## Bad drives, worst first\n\n{bad}\n## All drives, worst first\n\n{}{}{}",
+            "{}\n{bad}## All drives, worst first\n\n{}{}{}",
             self.head().markdown(),
             self.drive_table(None, usize::MAX).markdown(),
             list("Statistics", &self.statistics()),

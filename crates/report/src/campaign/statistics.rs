@@ -81,7 +81,7 @@ fn compared_sentence(compared: &ComparedDrives, step: &str) -> String {
     let drives = count(compared.drives as u64, "drive");
     let times = number(compared.detectable);
     format!(
-        "{model}: {drives} compared in the step {step}; this comparison finds half of the drives that are always {times} \
-         times slower than their peers."
+        "{model}: {drives} compared in the step {step}; a drive that is always {times} times slower than its peers would be \
+         found in half of all cases."
     )
 }

@@ -179,7 +179,7 @@ fn drives_that_were_not_prepared_are_named_the_fastest_first() {
 }
 
 #[test]
-fn a_campaign_that_differs_as_a_whole_is_named_and_its_peers_are_a_fact() {
+fn a_campaign_whose_drives_are_all_slower_than_those_of_others_is_in_the_first_line() {
     let mut campaign = campaign(2);
     campaign.drives[1] = drive(1, Outcome::Pass);
     campaign.peers = vec![("lab-2025".to_owned(), 22)];
@@ -249,7 +249,20 @@ fn a_slow_group_is_named_once_and_its_drives_are_not_listed_one_by_one() {
 }
 
 #[test]
-fn undecided_comparisons_come_before_no_drive_is_slow_in_every_form() {
+fn a_campaign_without_bad_drives_has_no_empty_section() {
+    let mut campaign = campaign(24);
+    assert!(campaign.markdown().contains("## Bad drives"));
+    campaign.drives[1] = drive(1, Outcome::Pass);
+    let text = campaign.markdown();
+    assert!(!text.contains("Bad drives"), "{text}");
+    assert!(
+        text.contains("\n\n## All drives, worst first\n\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn undecided_comparisons_precede_the_sentence_no_drive_is_slow_in_every_format() {
     let mut campaign = campaign(24);
     campaign.examination.undecided.push(few_groups());
     for text in [
@@ -258,7 +271,7 @@ fn undecided_comparisons_come_before_no_drive_is_slow_in_every_form() {
         campaign.html(Some("./lab/")),
     ] {
         let first = text
-            .find("slot 10: 6 of 24 drives at 1.5x, 4 groups are too few to tell")
+            .find("slot 10: 6 of 24 drives are 1.5x as slow, but 4 groups are too few to tell")
             .unwrap();
         let in_full = text.find("cannot tell for M, slot").unwrap();
         let none = text
@@ -275,7 +288,7 @@ fn undecided_comparisons_come_before_no_drive_is_slow_in_every_form() {
     };
     assert_eq!(
         short(None, reason),
-        "M: among 4 drives, only a drive at 3x or more can be found"
+        "M: among 4 drives, only a drive at least 3x as slow can be found"
     );
     let reason = UndecidedReason::FewWindows {
         windows: 5,
@@ -324,7 +337,7 @@ fn the_page_has_every_host_and_slot_in_natural_order_and_relative_links() {
 }
 
 #[test]
-fn statistics_are_conclusions_in_words() {
+fn comparisons_between_firmwares_are_sentences_with_the_difference_in_the_median() {
     let mut campaign = campaign(24);
     let values = |shift: f64| {
         (0..24)
@@ -353,7 +366,7 @@ fn statistics_are_conclusions_in_words() {
         &campaign.text(),
         &[
             "50 % of such drives have a rating of at least",
-            "M: 24 drives compared in the step certify; this comparison finds half of the drives that are always 1.29 times slower",
+            "M: 24 drives compared in the step certify; a drive that is always 1.29 times slower than its peers would be found",
         ],
     );
     let one = Quantity::new("rating", "x", true, vec![Some(48.0)], &campaign.drives);

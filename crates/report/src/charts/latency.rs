@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_of_many_samples_is_drawn() {
+    fn a_chart_of_many_samples_keeps_the_highest() {
         let spread = |p99_ns| TimeDistribution {
             p50_ns: 1,
             p99_ns,

@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_many_runs_draws_each_more_coarsely() {
+    fn charts_of_a_page_with_many_runs_have_fewer_points_for_each_run() {
         assert_eq!(
             ChartResolution::of_runs(1),
             ChartResolution {

@@ -109,7 +109,7 @@ pub struct DeviceIo {
     pub histograms: bool,
 }
 
-const UNFINISHED: &str = "its series is not finished";
+const UNFINISHED: &str = "the series is not finished";
 
 impl Candidate {
     pub(super) fn new(
@@ -124,7 +124,7 @@ impl Candidate {
             .map(|series| series.conclusion.as_ref());
         let rating = match conclusion {
             Some(Some(_)) if source.doubtful => {
-                ValueOrReason::missing("its runs contradict the record of its series")
+                ValueOrReason::missing("the runs contradict the record of the series")
             }
             Some(Some(ended)) if source.kind == CandidateKind::Rate => {
                 ValueOrReason::or_missing(ended.rating, "the search found no rating")
@@ -132,7 +132,7 @@ impl Candidate {
             Some(Some(ended)) => {
                 ValueOrReason::or_missing(ended.rating, "this series was not a search for a rating")
             }
-            Some(None) => ValueOrReason::missing("its search is not finished"),
+            Some(None) => ValueOrReason::missing("the search is not finished"),
             None => ValueOrReason::missing("a single run has no rating (use flashproof rate)"),
         };
         let result = run.map(|run| run.verdict.result());
@@ -152,7 +152,7 @@ impl Candidate {
         };
         let load = run.and_then(|run| match conclusion {
             Some(Some(ended)) if ended.outcome > Outcome::Pass => ValueOrReason::missing(format!(
-                "its series ended {}: {}",
+                "the series ended {}: {}",
                 ended.outcome, ended.sentence
             )),
             _ => load(run, &rating),
@@ -265,11 +265,11 @@ fn load(run: &Run, rating: &ValueOrReason<f64>) -> ValueOrReason<HeldLoad> {
             highest: false,
         }),
         Outcome::Measured => ValueOrReason::missing(
-            "its run had no latency limits: the run does not show if the load was held",
+            "the run had no latency limits: the run does not show if the load was held",
         ),
-        Outcome::Fail => ValueOrReason::missing("its run did not hold the load"),
+        Outcome::Fail => ValueOrReason::missing("the run did not hold the load"),
         Outcome::Invalid => {
-            ValueOrReason::missing("its run is invalid: the run does not show if the load was held")
+            ValueOrReason::missing("the run is invalid: the run does not show if the load was held")
         }
     }
 }
@@ -358,12 +358,12 @@ fn price(
     let times_1x = match (load.x_per_device, load.multiple) {
         (Some(x), _) => x * devices.len() as f64,
         (None, Some(multiple)) => multiple,
-        (None, None) => return ValueOrReason::missing("its load is not a multiple of 1x"),
+        (None, None) => return ValueOrReason::missing("the load is not a multiple of 1x"),
     };
     if times_1x > 0.0 {
         ValueOrReason::Value(prices.iter().sum::<f64>() / times_1x)
     } else {
-        ValueOrReason::missing("its load is zero")
+        ValueOrReason::missing("the load is zero")
     }
 }
 
@@ -381,14 +381,14 @@ fn place(
         .and_then(|series| series.conclusion.as_ref());
     if conclusion.is_some_and(|ended| !ended.comparable) {
         return ValueOrReason::missing(
-            "its series is marked as not comparable with published ratings",
+            "the series is marked as not comparable with published ratings",
         );
     }
     if let Some(why_not) = incomparable(manifest) {
         return ValueOrReason::missing(why_not);
     }
     let Some(x) = load.x_per_device else {
-        return ValueOrReason::missing("its load is not a multiple of 1x");
+        return ValueOrReason::missing("the load is not a multiple of 1x");
     };
     let certified = source.kind == CandidateKind::Certify && conclusion.is_some();
     let sec = verdict.ran_sec;
@@ -414,11 +414,11 @@ fn incomparable(manifest: &Manifest) -> Option<String> {
         return Some("a file is not ranked among drives: its drive is unknown".to_owned());
     }
     if manifest.sla != Sla::default() {
-        return Some(format!("its limits are not ACT's ({})", Sla::default()));
+        return Some(format!("the limits are not ACT's ({})", Sla::default()));
     }
     match &manifest.workloads[..] {
         [one] => one.not_comparable.clone(),
-        _ => Some("published ratings are for one load at a time".to_owned()),
+        _ => Some("published ratings are for runs with exactly one load".to_owned()),
     }
 }
 
@@ -437,7 +437,7 @@ pub struct ThresholdMargin {
 /// A margin for each limit of `sla`, by ascending threshold.
 fn margins(verdict: &Verdict, sla: &Sla) -> ValueOrReason<Vec<ThresholdMargin>> {
     if verdict.has_no_limits() {
-        return ValueOrReason::missing("its run had no latency limits");
+        return ValueOrReason::missing("the run had no latency limits");
     }
     let margin = |limit: &Limit| ThresholdMargin {
         threshold_ns: limit.threshold_ns,

@@ -29,7 +29,7 @@ pub(super) fn charts(candidates: &[Candidate]) -> Vec<Chart> {
         let read = match &candidate.p99 {
             ValueOrReason::Missing { why_not } => Err(why_not.clone()),
             _ if drawn.len() == LINES_MAX => Err(format!(
-                "at most {LINES_MAX} are drawn (to draw others, name them first)"
+                "only {LINES_MAX} candidates are drawn; to draw others, name them first"
             )),
             ValueOrReason::Value(p99) => {
                 lines(candidate, index, &p99.stream, detail).map_err(|error| error.to_string())

@@ -154,7 +154,7 @@ impl CandidateSource {
                 Err(error) => warnings.push(format!("step {} cannot be read: {error}", step.name)),
             }
         }
-        let why = "none of its runs can be read";
+        let why = "no run of the series can be read";
         warnings.push(why.to_owned());
         Self {
             series: Some(series),

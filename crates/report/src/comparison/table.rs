@@ -68,7 +68,7 @@ impl Rows {
         this.row("load held", candidates, |of| {
             of.load.and_then(|load| {
                 let shown = load.multiple.or(load.x_per_device).map(format::multiple);
-                ValueOrReason::or_missing(shown, "its load is not a multiple of 1x")
+                ValueOrReason::or_missing(shown, "the load is not a multiple of 1x")
             })
         });
         this.margins(candidates);
@@ -164,7 +164,7 @@ impl Rows {
                                 format::percent_exact(margin.share_max)
                             )
                         }),
-                        None => ValueOrReason::missing(format!("{name} is not among its limits")),
+                        None => ValueOrReason::missing(format!("the run has no limit at {name}")),
                     }
                 })
             });
@@ -184,7 +184,7 @@ impl Rows {
                     |wear: &&DeviceWear| wear.drive_writes_per_day.value().copied().unwrap_or(0.0);
                 let most = devices.iter().max_by(|a, b| bytes(a).total_cmp(&bytes(b)));
                 most.map_or_else(
-                    || ValueOrReason::missing("its run has no devices"),
+                    || ValueOrReason::missing("the run has no devices"),
                     &text_of,
                 )
             })

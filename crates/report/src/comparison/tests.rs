@@ -2,13 +2,13 @@
 
 use super::*;
 use conclusions::series::{Conclusion, Series, SeriesPurpose, Step};
-use results::assert_starts_with;
 use results::cell::Interval;
 use results::finding::{Finding, Severity};
 use results::judge::{End, Outcome, Sla, whole_slice_sec};
 use results::run_dir::{Manifest, RecordedConfig, RunWriter, WorkloadRecord};
 use results::testing::layout;
 use results::times::Times;
+use results::{assert_contains, assert_starts_with};
 use serde_json::json;
 use std::fs;
 
@@ -169,7 +169,7 @@ fn flushes_and_discards_of_a_replay_are_neither_reads_nor_writes() {
 }
 
 #[test]
-fn a_run_is_compared_by_what_it_recorded() {
+fn the_comparison_of_a_run_has_its_load_margins_wear_price_and_rank() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("a");
     Bench {
@@ -373,7 +373,7 @@ fn equal_runs_have_no_winner_and_their_failure_is_named() {
 }
 
 #[test]
-fn rows_without_a_value_are_left_out_and_curves_have_no_percentile_that_is_too_rare() {
+fn rows_without_values_are_omitted_and_curves_lack_percentiles_of_few_operations() {
     let parent = tempfile::tempdir().unwrap();
     let dirs = ["a", "b"].map(|name| parent.path().join(name));
     dirs.iter().for_each(|dir| bench(30).write(dir));
@@ -432,7 +432,7 @@ fn charts_over_time_have_a_line_for_each_of_eight_runs_and_name_those_not_drawn(
         );
         for rest in [
             "Not drawn: 0-base: a baseline has many jobs",
-            "Not drawn: r9, r10: at most 8 are drawn (",
+            "Not drawn: r9, r10: only 8 candidates are drawn; ",
         ] {
             assert!(chart.caption.contains(rest), "{}", chart.caption);
         }
@@ -472,12 +472,12 @@ fn only_runs_like_those_of_published_ratings_are_ranked_among_them() {
             simulated,
             "a simulated drive is not ranked among real drives",
         ),
-        ("lax", lax, "its limits are not ACT's"),
+        ("lax", lax, "the limits are not ACT's"),
         ("odd", odd, "published ratings are of storage tests"),
         (
             "shared",
             shared,
-            "published ratings are for one load at a time",
+            "published ratings are for runs with exactly one load",
         ),
         (
             "failed",
@@ -485,7 +485,7 @@ fn only_runs_like_those_of_published_ratings_are_ranked_among_them() {
                 slow: 5,
                 ..bench(30)
             },
-            "its run did not hold the load",
+            "the run did not hold the load",
         ),
     ] {
         let dir = parent.path().join(name);
@@ -515,7 +515,7 @@ fn preparation(level: Severity) -> Finding {
 }
 
 #[test]
-fn different_tests_get_warnings_and_keep_their_own_numbers() {
+fn comparing_different_tests_warns_of_each_difference_except_the_load() {
     let parent = tempfile::tempdir().unwrap();
     let a = parent.path().join("a");
     let b = parent.path().join("b");
@@ -550,8 +550,8 @@ fn different_tests_get_warnings_and_keep_their_own_numbers() {
     assert_eq!(comparison.warnings.len(), 5, "{:?}", comparison.warnings);
     let text = comparison.to_string();
     assert!(
-        text.contains("2ms is not among its limits")
-            && text.contains("1ms is not among its limits"),
+        text.contains("the run has no limit at 2ms")
+            && text.contains("the run has no limit at 1ms"),
         "{text}"
     );
 }
@@ -612,7 +612,7 @@ fn the_undamaged_part_of_a_damaged_candidate_is_shown_and_marked() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused() {
+fn repeated_results_directories_without_a_run_and_unknown_names_are_refused() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("a");
     bench(1).write(&dir);
@@ -627,7 +627,7 @@ fn what_cannot_be_compared_is_refused() {
     );
     let error = refused(&[named(parent.path())], &OperatorData::default());
     assert!(
-        error.contains("but there are runs below it; \"flashproof report "),
+        error.contains("but there are runs below it: a; give one of them; "),
         "{error}"
     );
     let given = OperatorData {
@@ -703,7 +703,7 @@ fn a_search_is_compared_by_its_rating_and_the_run_of_the_highest_load_held() {
     let candidate = one(&dir);
     assert_eq!(
         why(&candidate.place),
-        "its series is marked as not comparable with published ratings"
+        "the series is marked as not comparable with published ratings"
     );
     assert_eq!(why(&candidate.rating), "the search found no rating");
     assert!(!candidate.load.value().unwrap().highest);
@@ -735,20 +735,20 @@ fn a_search_is_compared_by_its_rating_and_the_run_of_the_highest_load_held() {
     );
     assert_eq!(
         why(&comparison.candidates[0].rating),
-        "its runs contradict the record of its series"
+        "the runs contradict the record of the series"
     );
     // An unfinished series has no rating yet, but the load held so far.
     series.conclusion = None;
     series.write(&dir).unwrap();
     let candidate = one(&dir);
-    assert_eq!(why(&candidate.rating), "its search is not finished");
+    assert_eq!(why(&candidate.rating), "the search is not finished");
     assert_eq!(candidate.load.value().unwrap().multiple, Some(20.0));
     // Without any run, cells are empty and have a reason.
     ["10x", "20x", "40x"]
         .iter()
         .for_each(|step| fs::remove_dir_all(dir.join(step)).unwrap());
     let candidate = one(&dir);
-    assert_eq!(why(&candidate.margins), "none of its runs can be read");
+    assert_eq!(why(&candidate.margins), "no run of the series can be read");
 }
 
 #[test]
@@ -772,7 +772,7 @@ fn a_load_whose_confirmation_failed_is_not_called_held_and_has_no_price_and_no_r
     };
     let comparison = compare(&[named(&dir)], &given, &ratings()).unwrap();
     let candidate = &comparison.candidates[0];
-    let not_held = "its series ended INVALID: the rating was not found in the time given";
+    let not_held = "the series ended INVALID: the rating was not found in the time given";
     assert_eq!(
         [
             why(&candidate.load),
@@ -877,6 +877,10 @@ fn baselines_are_compared_drive_by_drive_and_an_outlier_is_named() {
             "{text}"
         );
         assert!(!text.contains("load held"), "no rows of loads: {text}");
+        assert_contains!(
+            text,
+            "a /dev/nvme1n1 and a /dev/nvme0n1 reach the same highest IOPS within 2 %"
+        );
     }
     // Different terms get a warning; a drive of another model is not an outlier; a run adds the rows of a load.
     (slow.terms[0].1, slow.devices[0].model) = ("24 h".to_owned(), Some("M2".to_owned()));
@@ -902,7 +906,7 @@ fn baselines_are_compared_drive_by_drive_and_an_outlier_is_named() {
 }
 
 #[test]
-fn the_built_in_list_is_read_completely() {
+fn the_built_in_list_of_published_ratings_is_read_completely() {
     let list = built_in().unwrap();
     assert_eq!(list.len(), LIST.lines().count() - 1);
     assert_eq!(
@@ -936,7 +940,7 @@ fn the_built_in_list_is_read_completely() {
 }
 
 #[test]
-fn a_rating_stands_between_its_neighbours_and_an_equal_one_is_not_above() {
+fn a_rating_is_ranked_between_its_neighbours_and_equal_ratings_are_not_higher() {
     let place = |x| {
         let PublishedRank {
             higher,
@@ -956,7 +960,7 @@ fn a_rating_stands_between_its_neighbours_and_an_equal_one_is_not_above() {
 }
 
 #[test]
-fn another_list_may_have_quotes_and_empty_cells_and_mistakes_are_named() {
+fn a_csv_of_ratings_may_have_quotes_and_empty_cells_and_mistakes_are_reported() {
     let header = COLUMNS;
     let list = parse(
         "x.csv",

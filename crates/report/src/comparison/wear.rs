@@ -61,7 +61,7 @@ pub(super) fn wear(
                 let bytes = rated.bytes(capacity_bytes.value().copied(), warranty_years);
                 ValueOrReason::or_missing(
                     bytes,
-                    "a rating in drive writes per day needs the capacity of the drive: give --tbw",
+                    "--dwpd needs the capacity of the drive, which is not known here: give --tbw",
                 )
             });
             DeviceWear {
@@ -193,7 +193,7 @@ impl RunTotals {
         };
         if to_sec <= from_sec || last_units < first_units {
             return ValueOrReason::missing(
-                "its SMART data units were read only once, or went backwards",
+                "the SMART data units of the device were read only once, or decreased",
             );
         }
         ValueOrReason::Value(

@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_names_are_replaced_except_in_headings_files_and_their_own_list() {
+    fn long_device_names_are_shortened_except_in_headings_files_and_the_list_of_names() {
         let names = ShortNames(vec![
             ("sim:a=1+b=<2>+c".into(), "drive 2".into()),
             ("sim:a=1".into(), "drive 1".into()),

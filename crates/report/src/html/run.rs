@@ -275,7 +275,8 @@ fn unmeasured(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
     let absent =
         charts.filter_map(|chart| Some(format!("{}: {}", chart.title, chart.absent.as_ref()?)));
     let all: Vec<String> = run.unmeasured.iter().cloned().chain(absent).collect();
-    let content = html! { @if all.is_empty() { p { "No measurement is known to be missing." } } (list(&all)) };
+    let content =
+        html! { @if all.is_empty() { p { "No missing measurement was recorded." } } (list(&all)) };
     section(
         format!("{anchor_prefix}unmeasured"),
         level,

@@ -18,9 +18,9 @@ use thiserror::Error;
 pub enum UnjudgedError {
     /// A limit lies between two edges of the log's buckets.
     #[error(
-        "judging {log} by {limit} - its buckets end at powers of two of {unit}, the nearest at {edges}: the number of \
-         operations over this threshold is unknown; choose one of these edges, or judge the directory of a run that \
-         had this limit in its --sla"
+        "judging {log} by {limit} - the buckets of the log end at powers of two of {unit}, the nearest at {edges}, so the \
+         number of operations over this threshold is unknown; give a limit at one of these edges, or the directory of a \
+         run that had this limit in --sla"
     )]
     Edge {
         log: String,
@@ -58,7 +58,10 @@ impl fmt::Display for Judgement {
             ..
         } = self;
         let limits = sla.words();
-        write!(f, "{outcome} {log} ({limits}; by {by}): {reason}")
+        write!(
+            f,
+            "{outcome} {log} ({limits}; judged by {by} time): {reason}"
+        )
     }
 }
 
@@ -230,13 +233,14 @@ fn cut(log: &SlicedLog) -> Option<Reason> {
     let complete = format::span(log.complete_sec);
     let Some(text) = log.header.configured("test-duration-sec") else {
         let text = format!(
-            "the log is complete up to {complete}, but its header has no test-duration-sec"
+            "the header of the log has no test-duration-sec, so the log may be cut after {complete}"
         );
         return Some(Reason::new(ReasonCode::Damaged, text));
     };
     let Ok(duration_sec) = text.parse::<u64>() else {
         let text = format!(
-            "its header has test-duration-sec: {}, which is not a number of seconds",
+            "test-duration-sec in the header of the log is {}, not a whole number of seconds, so the log may be cut after \
+             {complete}",
             quoted(text)
         );
         return Some(Reason::new(ReasonCode::Damaged, text));
@@ -441,7 +445,7 @@ mod tests {
         assert_eq!(judged(torn).1, ReasonCode::Stopped);
         for (duration, part) in [
             ("", "has no test-duration-sec"),
-            ("test-duration-sec: day\n", "\"day\", which is not"),
+            ("test-duration-sec: day\n", "\"day\", not a whole number"),
         ] {
             let (outcome, code, reason) =
                 judged(&act_log_text(4).replace("test-duration-sec: 1\n", duration));
@@ -541,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configured_device_names_separate_device_and_stream() {
+    fn histogram_names_are_split_into_device_and_stream_by_the_configured_device_names() {
         let header = LogHeader {
             configuration: vec![("device-names".to_owned(), "/dev/x sim:seed=2".to_owned())],
             ..LogHeader::default()
@@ -603,7 +607,8 @@ mod tests {
             ),
         ] {
             let error = edge(sla, scale).unwrap_err().to_string();
-            let begin = format!("judging a.log by {sla} - its buckets end at powers of two of ");
+            let begin =
+                format!("judging a.log by {sla} - the buckets of the log end at powers of two of ");
             assert!(
                 error.starts_with(&begin) && error.contains(nearest),
                 "{error}"

@@ -505,7 +505,7 @@ mod tests {
     use results::testing::{act_log_text, sliced_log_reader};
 
     #[test]
-    fn rounding_is_to_the_nearest_of_the_binary_number_and_to_even_between_two() {
+    fn percentages_are_rounded_as_by_pythons_round() {
         // As Python's round(): 2.675 is stored as a little less, 0.125 exactly.
         assert_eq!(rounded(2.675, 2), 2.67);
         assert_eq!(rounded(0.125, 2), 0.12);
@@ -589,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_begin_at_the_first_and_end_with_the_seventeenth() {
+    fn columns_begin_at_the_chosen_bucket_and_end_at_bucket_16() {
         let buckets = |first_bucket, buckets_max, every_nth| {
             TableOptions {
                 first_bucket,

@@ -140,7 +140,7 @@ impl RunStatus {
         this.remarks.extend(intervals.damage().map(str::to_owned));
         if manifest.process.is_none() {
             this.remarks.push(
-                "the manifest names no process: only the files show if the run goes on".to_owned(),
+                "the manifest names no process: this status is from the files alone".to_owned(),
             );
         }
         this.seen = process_state;

@@ -16,7 +16,10 @@ impl WafReport {
         let outcome = unsteady.map_or(Outcome::Measured, |_| Outcome::Invalid);
         let headline = match unsteady {
             Some(one) => Headline::new(
-                &format!("{} never became steady, and has no result", one.arrangement),
+                &format!(
+                    "{} did not reach a steady state, and has no result",
+                    one.arrangement
+                ),
                 Some("allow more drive fills (--max-fills, --duration)"),
             ),
             None => self.headline(),
@@ -59,11 +62,11 @@ impl WafReport {
 
 /// The cost of sharing, the part of this cost that handles avoid, and the next step.
 fn sharing(dedicated: f64, shared: f64, fdp: Option<f64>) -> (String, Option<&'static str>) {
-    let figures = format!("{shared:.2} against {dedicated:.2} on dedicated drives");
+    let figures = format!("device WAF: {shared:.2} against {dedicated:.2} on dedicated drives");
     if shared <= dedicated * (1.0 + SAME) {
-        return (format!("sharing costs nothing: {figures}"), None);
+        return (format!("sharing does not raise {figures}"), None);
     }
-    let cost = format!("sharing costs {figures}");
+    let cost = format!("sharing raises {figures}");
     let own_drives = Some("give the tenants drives of their own");
     let Some(fdp) = fdp else {
         return (cost, own_drives);
@@ -87,23 +90,27 @@ mod tests {
             (
                 1.87,
                 Some(1.10),
-                "costs 1.87 against 1.08 on dedicated drives; placement handles avoid this cost (1.10)",
+                "raises device WAF: 1.87 against 1.08 on dedicated drives; placement handles avoid this cost (1.10)",
             ),
             (
                 1.87,
                 Some(1.50),
-                "costs 1.87 against 1.08 on dedicated drives; placement handles avoid a part of this cost (1.50)",
+                "raises device WAF: 1.87 against 1.08 on dedicated drives; placement handles avoid a part of this cost (1.50)",
             ),
             (
                 1.87,
                 Some(1.86),
-                "costs 1.87 against 1.08 on dedicated drives; placement handles do not help (1.86)",
+                "raises device WAF: 1.87 against 1.08 on dedicated drives; placement handles do not help (1.86)",
             ),
-            (1.87, None, "costs 1.87 against 1.08 on dedicated drives"),
+            (
+                1.87,
+                None,
+                "raises device WAF: 1.87 against 1.08 on dedicated drives",
+            ),
             (
                 1.09,
                 Some(1.08),
-                "costs nothing: 1.09 against 1.08 on dedicated drives",
+                "does not raise device WAF: 1.09 against 1.08 on dedicated drives",
             ),
         ];
         for (shared, fdp, expected) in cases {

@@ -563,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn numeric_values_set_the_position_and_words_are_placed_in_order_with_names() {
+    fn a_sweep_of_numbers_is_drawn_at_their_values_and_a_sweep_of_words_in_order() {
         let sizes = sweep(&["512KiB", "1MiB", "4MiB"], Some(&[0.5, 1.0, 4.0]));
         assert_eq!(sizes.lines[0].x, Points::Each(vec![0.5, 1.0, 4.0]));
         assert!(!sizes.x.log && sizes.marks.is_empty());

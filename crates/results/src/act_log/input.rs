@@ -21,8 +21,8 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Bytes 2 to 4 of the magic number of zstd's skippable frames. Byte 1 is 0x50 to 0x5f.
 const ZSTD_SKIPPABLE: [u8; 3] = [0x2a, 0x4d, 0x18];
 
-/// Compression formats that are refused: magic bytes, name, program that decompresses. Source: the format
-/// specifications of xz (2.1.1.1), bzip2, and lz4 frames.
+/// Formats that are refused: magic bytes, name, program that converts to text. Source: the format specifications of xz
+/// (2.1.1.1), bzip2, and lz4 frames.
 const UNSUPPORTED_FORMATS: [(&[u8], &str, &str); 6] = [
     (
         &[0xfd, b'7', b'z', b'X', b'Z', 0],
@@ -63,6 +63,19 @@ impl Compression {
     }
 }
 
+/// If a file is not plain text by its first bytes: its format, and the program that converts the file to text.
+pub fn encoding(first: &[u8]) -> Option<(&'static str, &'static str)> {
+    let refused = UNSUPPORTED_FORMATS
+        .iter()
+        .find(|(magic, ..)| first.starts_with(magic))
+        .map(|(_, name, program)| (*name, *program));
+    refused.or(match Compression::detect(first) {
+        Compression::Plain => None,
+        Compression::Gzip => Some(("compressed with gzip", "zcat")),
+        Compression::Zstd => Some(("compressed with zstd", "zstd -dc")),
+    })
+}
+
 /// Reader of a log's decompressed bytes. Like the readers of a log, not generic: a generic reader would be compiled in
 /// the crates that use it, some of which are not optimised.
 pub struct Input<'a> {
@@ -86,15 +99,13 @@ impl<'a> Input<'a> {
     pub fn piped_to(mut source: Box<dyn Read + 'a>, command: &'static str) -> io::Result<Self> {
         let mut first = Vec::new();
         source.by_ref().take(FIRST_BYTES).read_to_end(&mut first)?;
-        if let Some((_, name, program)) = UNSUPPORTED_FORMATS
-            .iter()
-            .find(|(magic, ..)| first.starts_with(magic))
-        {
-            let why =
-                format!("the log is {name}, which is not supported: use {program} LOG | {command}");
+        let compression = Compression::detect(&first);
+        if let (Compression::Plain, Some((name, program))) = (compression, encoding(&first)) {
+            let why = format!(
+                "the file is {name}, which is not supported: use {program} FILE | {command}"
+            );
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
-        let compression = Compression::detect(&first);
         if first.starts_with(UTF8_BYTE_ORDER_MARK) {
             first.drain(..UTF8_BYTE_ORDER_MARK.len());
         }
@@ -223,7 +234,7 @@ impl<'a> ZstdFrames<'a> {
                 Err(FrameDecoderError::WindowSizeTooBig { requested, max }) => {
                     return Err(io::Error::other(format!(
                         "this zstd data needs a window of {requested} bytes, more than the {max} that are accepted; \
-                         decompress the log first: zstd -dc --long=31 LOG | {}",
+                         decompress the file first: zstd -dc --long=31 FILE | {}",
                         self.command
                     )));
                 }
@@ -328,7 +339,8 @@ mod tests {
             (b"\x04\x22\x4d\x18d", "lz4"),
         ] {
             let error = Input::new(bytes).err().unwrap().to_string();
-            let way_out = format!("not supported: use {program} -dc LOG | flashproof latency -l -");
+            let way_out =
+                format!("not supported: use {program} -dc FILE | flashproof latency -l -");
             assert!(error.contains(&way_out), "{error}");
         }
     }
@@ -416,7 +428,7 @@ mod tests {
         assert_eq!(read(&frame(descriptor(25, 0))).0.unwrap(), b"");
         for window in [descriptor(25, 1), descriptor(27, 0), descriptor(31, 0)] {
             let error = read(&frame(window)).0.unwrap_err().to_string();
-            let way_out = "more than the 33554432 that are accepted; decompress the log first: zstd -dc --long=31";
+            let way_out = "more than the 33554432 that are accepted; decompress the file first: zstd -dc --long=31";
             assert!(error.contains(way_out), "{error}");
         }
     }

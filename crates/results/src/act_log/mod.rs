@@ -38,7 +38,7 @@
 mod input;
 mod read;
 
-pub use input::{Compression, Input};
+pub use input::{Compression, Input, encoding};
 pub use read::{ActLogReader, Chunk, HeaderPart, LogReadError, Truncation};
 
 use crate::buckets::ActBuckets;
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_prints_four_nonzero_buckets_a_line() {
+    fn a_histogram_is_printed_with_four_nonzero_buckets_per_line() {
         let mut reads = ActBuckets::new(ActScale::Milliseconds);
         for (bucket, count) in [(0, 1914), (1, 48), (2, 30), (3, 9), (9, 1)] {
             reads.add(bucket, count);
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn four_buckets_leave_no_empty_line_that_would_end_the_chunk() {
+    fn a_histogram_with_exactly_four_buckets_has_no_empty_line() {
         let mut reads = ActBuckets::new(ActScale::Milliseconds);
         (0..4).for_each(|bucket| reads.add(bucket, 1));
         assert!(!text(|out| write_histogram(out, "reads", &reads)).contains("\n\n"));
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_line_stays_one_line() {
+    fn an_error_with_a_line_break_is_written_as_one_line() {
         let found = text(|out| write_error_line(out, "reading /dev/x:\nEIO"));
         assert_eq!(found, "ERROR: reading /dev/x: EIO\n");
     }
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_cumulative_and_add_up_the_devices() {
+    fn reports_are_cumulative_and_include_the_sum_over_all_devices() {
         let layout = layout();
         let mut totals = ServiceTotals::new(&layout, 0);
         let mut interval = Interval::new(&layout);

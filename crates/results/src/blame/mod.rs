@@ -360,7 +360,7 @@ fn add_part(parts: &mut Vec<BlamePart>, cause: Cause, share: f64, evidence: Stri
 fn note_if_over_without_cause(subject: &BlamedWindow<'_>, largest: &mut BlamePart) {
     if let Some(share) = subject.share_without(largest.cause) {
         largest.evidence = format!(
-            "{}; without this delay, {} would still be over {:#}, which reaches the limit as well",
+            "{}; even without this delay, {} of the operations would take over {:#}, which reaches the limit",
             largest.evidence,
             percent(share),
             ThresholdText(subject.limit.threshold_ns)
@@ -582,7 +582,7 @@ fn own_delay_evidence(subject: &BlamedWindow<'_>) -> String {
             .map(|time| format!("completions may have been noticed {time} late")),
         subject
             .mean_text(&slow.unseen_before_ns)
-            .map(|time| format!("slots may have been held {time} longer by such completions")),
+            .map(|time| format!("slots may have been freed {time} late")),
     ];
     format!(
         "{} on average",

@@ -46,7 +46,7 @@ pub(super) fn service_causes(
             Cause::Server,
             1.0,
             format!(
-                "network or server, not told apart: {}{behind_note}",
+                "including the network: {}{behind_note}",
                 service_time_text(subject)
             ),
         )];
@@ -150,7 +150,7 @@ fn behind_text(subject: &BlamedWindow<'_>, shares: &CauseShares) -> String {
     }
     let wait = duration(subject.mean_ns(&subject.counts.slow.wait_ns));
     format!(
-        ", including {} spent waiting ({wait} on average) for slots that such operations held",
+        ", including {} spent waiting ({wait} on average) for slots that slow operations held",
         percent_whole(shares.behind_slow_ops)
     )
 }
@@ -204,10 +204,10 @@ impl OutsideRequests {
             "w_await"
         };
         let evidence = format!(
-            "of {} of service time, {} (lower bound) passed before the kernel created requests, as under a cgroup's limit: \
-             the kernel's statistics ({column}) show {} for all requests",
-            duration(service_ns),
+            "{} (lower bound) of the {} of service time passed before the kernel created requests, as under a cgroup's limit: \
+             the kernel's statistics ({column}) show only {} for all requests",
             percent_whole(fraction),
+            duration(service_ns),
             duration((requests_ms * 1e6) as u64)
         );
         Some(Self { fraction, evidence })
@@ -366,10 +366,10 @@ fn behind_full(subject: &BlamedWindow<'_>) -> Option<(f64, String)> {
     }
     let fraction = (behind_sec * 1e9 / service_ns as f64).min(1.0);
     let evidence = format!(
-        "of {} of service time, up to {} passed before requests were created, while the device held its maximum of {} \
-         requests",
-        duration(service_ns),
+        "{} (upper bound) of the {} of service time passed before the kernel created requests, while the device held its \
+         maximum of {} requests",
         percent_whole(fraction),
+        duration(service_ns),
         Grouped(device_sums.requests_max),
     );
     Some((fraction, evidence))

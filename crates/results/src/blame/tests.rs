@@ -332,7 +332,8 @@ fn a_run_on_a_server_blames_neither_kernel_nor_device() {
     });
     let blame = run.blame().remove(0);
     assert_eq!(causes(&blame), [(Server, Some(100))]);
-    let said = "100 % of the time in the server (network or server, not told apart: 4 ms on average in 99 operations)";
+    let said =
+        "100 % of the time in the server (including the network: 4 ms on average in 99 operations)";
     assert!(blame.sentence.ends_with(said), "{}", blame.sentence);
 }
 
@@ -350,7 +351,7 @@ fn the_sentence_says_if_the_limit_is_reached_even_without_the_largest_cause() {
     let blame = &run.blame()[0];
     assert_eq!(causes(blame)[0], (OurLag, Some(98)));
     assert_eq!(blame.reached_without, [OurLag, SlotWait]);
-    let words = "late on average; without this delay, 9.80 % would still be over 1 ms, which reaches the limit as well)";
+    let words = "late on average; even without this delay, 9.80 % of the operations would take over 1 ms, which reaches the limit)";
     assert!(blame.sentence.contains(words), "{}", blame.sentence);
 }
 
@@ -397,7 +398,7 @@ fn a_trace_separates_time_in_the_device_from_time_before_and_in_the_scheduler() 
 }
 
 #[test]
-fn samples_are_compared_with_their_own_intervals_and_not_with_a_stall_that_they_missed() {
+fn trace_samples_explain_only_the_intervals_in_which_they_were_taken() {
     let mut run = Run::new(1, 4, false, "");
     run.sample(0, 0, 0);
     run.second(&[(1000, fast())], &[])
@@ -433,7 +434,7 @@ fn service_time_missing_from_the_kernel_s_statistics_was_spent_before_requests_e
         .second(&throttled, &[1000.0, 0.1])
         .blame();
     assert_eq!(causes(&blame[0])[0], (KernelQueue, Some(100)));
-    let words = "of 80 s of service time, over 99 % (lower bound) passed before";
+    let words = "over 99 % (lower bound) of the 80 s of service time passed before";
     assert!(blame[0].sentence.contains(words), "{}", blame[0].sentence);
     // Neither disabled statistics nor statistics that contain the time prove anything.
     for row in [[0.0, 0.0], [1000.0, 79.0]] {
@@ -477,14 +478,14 @@ fn waits_behind_a_full_device_are_charged_to_the_device() {
         let blame = stalled(Some(128), ends, [0.1, 128.0]);
         let found = causes(&blame[0]);
         assert_eq!(found, [(Device, Some(89)), (Unknown, Some(11))], "{ends:?}");
-        let words = "of the time in the device (of 1,128 s of service time, up to 89 % passed before requests were \
-                     created, while the device held its maximum of 128 requests)";
+        let words = "of the time in the device (89 % (upper bound) of the 1,128 s of service time passed before the kernel \
+                     created requests, while the device held its maximum of 128 requests)";
         assert!(blame[0].sentence.contains(words), "{}", blame[0].sentence);
     }
 }
 
 #[test]
-fn unless_the_device_is_known_to_be_full_the_time_is_charged_to_the_kernel() {
+fn time_before_requests_exist_is_charged_to_the_kernel_unless_the_device_is_full() {
     for (requests_max, queue_mean, end) in [
         (Some(1023), 128.0, 128.0),
         (None, 128.0, 128.0),

@@ -90,8 +90,8 @@ impl Judge {
         let interval_sec = self.plan.report_interval_sec.max(1);
         Some(format!(
             "the run is too short to show that its load was carried out: {} of {} {} on {} had not completed at its \
-             end; a growing backlog shows only in a slice of {INTERVALS_MIN} report intervals or more, and a slice has \
-             {} - run for at least {} s",
+             end; a growing backlog shows only in a slice of {INTERVALS_MIN} report intervals or more, and a slice of \
+             this run has {} - run for at least {} s",
             Grouped(outstanding_ops),
             Grouped(scheduled_ops),
             self.plan.streams[group.stream].name,
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_backlog_with_which_a_slice_begins_counts() {
+    fn the_growth_of_a_backlog_counts_from_the_beginning_of_its_slice() {
         let outcome = |slice_sec, backlogs: &[u64]| {
             let seconds: Vec<_> = waiting(backlogs)
                 .into_iter()
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn random_arrivals_may_vary_and_given_ones_are_judged_by_the_grace_period_alone() {
+    fn a_backlog_may_grow_by_chance_with_random_arrivals_and_freely_with_given_arrivals() {
         // 3 * sqrt(4,000) = 189.7, and 0.1 % are 4.
         assert_eq!(outcome(Arrivals::Random, &[0, 0, 0, 193]), Outcome::Pass);
         assert_eq!(outcome(Arrivals::Random, &[0, 0, 0, 194]), Outcome::Fail);
@@ -247,8 +247,8 @@ mod tests {
         assert_eq!(
             verdict.reasons[0].text,
             "the run is too short to show that its load was carried out: 4 of 3,000 reads on d had not completed at \
-             its end; a growing backlog shows only in a slice of 4 report intervals or more, and a slice has 3 report \
-             intervals - run for at least 4 s"
+             its end; a growing backlog shows only in a slice of 4 report intervals or more, and a slice of this run \
+             has 3 report intervals - run for at least 4 s"
         );
         assert_eq!(ended("5%>1ms", 3).outcome, Outcome::Pass);
         let measured = ended("100%>3600s", 4);

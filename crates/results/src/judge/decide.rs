@@ -291,7 +291,7 @@ impl ReasonLists {
         }
         match (bounds.judged, &bounds.response) {
             (Some(judged), Some(response)) if judged.is_over() != response.is_over() => self.own_lag(format!(
-                "this program's own lag would decide the verdict: with this lag, {response}; without it, every share is below its limit; \
+                "this program's own lag would decide the verdict: with this lag, {response}; without the lag, every share is below its limit; \
                      use a less busy machine or a lower rate"
             )),
             (None, _) if !judge.judged_groups().any(|group| is_used(&group)) => self.doubts.push(Reason::new(
@@ -355,8 +355,8 @@ impl ReasonLists {
             let sentence = silent.sentence;
             if silent.is_of_host {
                 self.own_lag(format!(
-                    "{sentence}; this program's threads waited for a CPU for so long that the kernel's own threads may have \
-                     waited as long; use a less busy machine"
+                    "{sentence}; the host may be the cause: this program's threads waited for a CPU for a long time, so the \
+                     kernel's threads may have waited, too; use a less busy machine"
                 ));
             } else if silent.is_too_slow {
                 self.slow_silences
@@ -368,8 +368,8 @@ impl ReasonLists {
         for (slow, share) in judge.below_rate(end) {
             if judge.cpu_wait_explains(share) {
                 self.own_lag(format!(
-                    "{slow}; this program's threads lacked a CPU for so long that they may have caused this; use a less busy \
-                     machine"
+                    "{slow}; the low rate may be the host's fault: this program's threads waited too long for a CPU; use a \
+                     less busy machine"
                 ))
             } else {
                 self.undone.push(Reason::new(ReasonCode::BelowRate, slow))
@@ -387,16 +387,16 @@ impl ReasonLists {
             .filter(|info| info.is_judged_loop() && !judge.plan.has_no_limits())
         {
             self.note(format!(
-                    "{} are a closed loop: none are issued while the {noun} stalls, so a stall counts as one slow operation per \
-                     slot, and as silence if it is longer than the largest threshold",
+                    "{} are a closed loop: no operation is issued while the {noun} stalls, so a stall counts as only one slow \
+                     operation per slot; a stall that is longer than the largest threshold also counts as silence",
                     info.name
                 ));
         }
         if let Some(judged) = bounds.judged.filter(|_| judge.complete_slices == 0) {
             let slice_sec = Grouped(judge.plan.slice_sec);
             let two_shares = if judged.cut {
-                "; the share that decides counts all operations of the whole slice; shares in tables, in charts and in \
-                 \"where the time went\" count the operations that ran before the stop"
+                "; the deciding share counts all operations due in the whole slice; shares in tables, in charts and in \
+                 \"where the time went\" count only the operations that ran before the stop"
             } else {
                 ""
             };
@@ -449,7 +449,7 @@ impl End {
 fn without_cpu(judge: &Judge) -> String {
     judge.cpu_wait_share().map_or_else(String::new, |share| {
         format!(
-            "; its threads waited for a CPU during {} of the time in which they could run",
+            "; this program's threads waited for a CPU during {} of the time in which they could run",
             percent(share)
         )
     })

@@ -22,7 +22,7 @@ pub const LESS_BUSY: &str = "stop other programs on this host or lower the rate,
 /// The next step if the kernel held operations before the device.
 const HELD_IN_KERNEL: &str = "look for what holds requests in the kernel: a cgroup limit, the I/O scheduler, too few tags (flashproof doctor)";
 /// The next step after operations that failed.
-pub const LOOK_AT_DRIVE: &str = "look for the device in the kernel's log (dmesg), and in its error log (flashproof doctor DEVICE)";
+pub const LOOK_AT_DRIVE: &str = "look for errors of the device in the kernel's log (dmesg), and in the device's own error log (flashproof doctor DEVICE)";
 
 /// An answer that is read in five seconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -202,7 +202,7 @@ impl Verdict {
             _ if causes.first() == Some(&(Cause::SlotWait, true)) => {
                 "test another drive: even without the waits for a slot, operations were too slow"
             }
-            _ => "find the highest load that it holds (flashproof rate), or test another drive",
+            _ => "find the highest load the drive holds (flashproof rate), or test another drive",
         }
     }
 
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_is_named_in_full_or_by_its_given_name_or_not_at_all() {
+    fn a_long_drive_name_is_shortened_to_its_given_name_or_omitted() {
         let sentence = |device: &str| {
             let worst = WorstShare {
                 stream: "reads".to_owned(),
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn the_action_stands_below_the_sentence() {
+    fn the_recommended_action_is_on_the_line_below_the_sentence() {
         let shown = Headline::new("too slow", Some("test another drive")).to_string();
         assert_eq!(shown, "too slow\nDo: test another drive");
         assert_eq!(Headline::new("held", None).to_string(), "held");

@@ -220,7 +220,7 @@ impl Judge {
             let (JudgedWindow { counts, .. }, slices) =
                 self.worst_window(group, end, Vec::new(), is_late, |counts| counts.late)?;
             Some(format!(
-                "{} of {} {} on {} completed over {} late {slices}, the latest after {} (max-lag-sec; at most 0.1 % may)",
+                "{} of {} {} on {} completed over {} late {slices}, the latest after {} (max-lag-sec; at most 0.1 % may be late)",
                 Grouped(counts.late),
                 Grouped(counts.counted_ops()),
                 self.plan.streams[group.stream].name,
@@ -411,7 +411,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_operation_or_a_thousandth_may_be_missing() {
+    fn one_operation_or_0_1_percent_of_the_operations_of_a_load_may_be_missing() {
         assert!(!is_not_carried_out(1, 1));
         assert!(is_not_carried_out(2, 1_999));
         assert!(!is_not_carried_out(2, 2_000));

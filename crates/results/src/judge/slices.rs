@@ -776,7 +776,7 @@ mod tests {
     use crate::times::Times;
 
     #[test]
-    fn rounds_are_whole_report_intervals_a_twelfth_of_the_slice_and_at_most_a_minute() {
+    fn rounds_are_a_twelfth_of_the_slice_or_a_minute_rounded_up_to_report_intervals() {
         assert_eq!(round_sec(None, 3600, 1), 60);
         assert_eq!(round_sec(None, 120, 1), 10);
         assert_eq!(round_sec(None, 5, 1), 1);

@@ -247,9 +247,9 @@ fn without_a_complete_slice_the_incomplete_slice_is_judged_and_a_note_says_this(
             "at least 9.90 % of reads on /dev/d0 took over 1 ms in slice 1 (1,000 of 10,100 due in the whole \
              slice; it must be below 5 %)",
             "stopped by SIGINT after 1 of 7,200 s; the run had already failed",
-            "no slice of 10 s is complete, so the incomplete slice was judged; the share that decides counts all operations of \
-             the whole slice; shares in tables, in charts and in \"where the time went\" count the operations that ran before \
-             the stop",
+            "no slice of 10 s is complete, so the incomplete slice was judged; the deciding share counts all operations due in \
+             the whole slice; shares in tables, in charts and in \"where the time went\" count only the operations that ran \
+             before the stop",
         ]
     );
 }
@@ -361,7 +361,7 @@ fn an_interrupted_run_that_would_pass_is_invalid() {
 }
 
 #[test]
-fn failed_and_never_issued_operations_are_over_every_threshold() {
+fn operations_never_issued_are_over_every_threshold() {
     let verdict = judged(|interval| {
         (0..9_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, 1), 0, 1536));
         interval.cells[0].record_unissued(9, 0);
@@ -501,7 +501,7 @@ fn transactions_that_fail_are_no_io_errors() {
             _ => LOOK_AT_DRIVE,
         };
         assert_eq!(with_code.headline().action.as_deref(), Some(action));
-        let note = format!("reads are a closed loop: none are issued while {stalls} stalls");
+        let note = format!("reads are a closed loop: no operation is issued while {stalls} stalls");
         assert!(
             verdict
                 .reasons
@@ -1086,7 +1086,8 @@ fn time_without_a_cpu_is_reported_from_5_percent_of_the_runnable_time_on() {
         });
         texts(&verdict).join("\n")
     };
-    let waited = "its threads waited for a CPU during 25.0 % of the time in which they could run";
+    let waited =
+        "this program's threads waited for a CPU during 25.0 % of the time in which they could run";
     assert!(text(SEC).contains(waited), "{}", text(SEC));
     assert!(
         !text(SEC / 10).contains("waited for a CPU"),

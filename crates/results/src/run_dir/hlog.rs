@@ -715,7 +715,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_take_ten_seconds_and_divide_the_round() {
+    fn a_histogram_window_lasts_at_least_ten_seconds_or_one_round_and_divides_the_round() {
         assert_eq!(window_intervals(1, 0), 10, "no rounds");
         assert_eq!(window_intervals(1, 60), 10);
         assert_eq!(window_intervals(1, 5), 5, "a round shorter than a window");

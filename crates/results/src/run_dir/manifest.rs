@@ -346,7 +346,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_text_fact_has_no_padding() {
+    fn trailing_blanks_are_removed_from_text_facts_of_devices() {
         let facts = json!({"serial": "S123  ", "size_bytes": 7});
         let found = ["serial", "size_bytes", "model"].map(|name| text_fact(&facts, name));
         assert_eq!(found, [Some("S123"), None, None]);

@@ -41,7 +41,8 @@ pub use read::{EachInterval, IntervalRecord, Intervals, Run, blame, manifest, re
 pub use tables::{TraceSamples, TraceWriter, read_trace};
 pub use write::{RunWriter, check_usable, space_needed_bytes};
 
-use crate::files::dir_of;
+use crate::act_log::{ActLogReader, Input};
+use crate::files::{self, Links, dir_of};
 use crate::format::{bytes, quoted_start, shell_quoted};
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -55,6 +56,8 @@ use thiserror::Error;
 pub const FORMAT_VERSION: u32 = 3;
 
 pub const MANIFEST: &str = "manifest.json";
+/// Written by `size profile`, which is no run.
+const PROFILE: &str = "profile.json";
 pub const INTERVALS: &str = "intervals.csv";
 pub const TELEMETRY: &str = "telemetry.csv";
 pub const TRACE: &str = "trace.csv";
@@ -239,11 +242,34 @@ pub fn is_run_dir(dir: &Path) -> bool {
     files_of_a_run(dir).nth(1).is_some()
 }
 
-fn has_run_below(dir: &Path) -> bool {
+/// Runs and series that the error of a directory without a run names, and entries of a directory that are searched for
+/// them.
+const NAMED_RUNS_MAX: usize = 3;
+const SEARCHED_ENTRIES_MAX: usize = 1_000;
+
+/// Runs and series one level below `dir`, otherwise two levels below.
+fn runs_below(dir: &Path) -> Vec<PathBuf> {
+    let is_result = |path: &PathBuf| is_there(path, MANIFEST) || is_there(path, SERIES);
+    let near = entries(dir);
+    if near.iter().any(is_result) {
+        return near.into_iter().filter(is_result).collect();
+    }
+    let far = near.iter().flat_map(|dir| entries(dir));
+    far.filter(is_result).take(NAMED_RUNS_MAX + 1).collect()
+}
+
+/// The entries of `dir` by name, at most [`SEARCHED_ENTRIES_MAX`]; none if `dir` cannot be listed.
+fn entries(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries
-        .map(|entry| entry.path())
-        .any(|path| is_there(&path, MANIFEST) || is_there(&path, SERIES))
+    let paths = entries.map(|entry| entry.path());
+    let mut paths: Vec<_> = paths.take(SEARCHED_ENTRIES_MAX).collect();
+    paths.sort();
+    paths
+}
+
+fn is_act_log(path: &Path) -> bool {
+    let log = files::open(path, Links::Followed).and_then(Input::new);
+    log.is_ok_and(|log| ActLogReader::new(log).is_ok())
 }
 
 /// The error for `dir`, which has no manifest and so cannot be read as a run.
@@ -265,6 +291,16 @@ fn no_run(dir: &Path) -> RunDirError {
                     "give the directory that holds this file: {}",
                     dir_of(dir).display()
                 ),
+                None if is_act_log(dir) => {
+                    return error(
+                        dir.to_owned(),
+                        "it is an ACT log, and a run is a directory".to_owned(),
+                        format!(
+                            "read the log by \"flashproof latency {}\"",
+                            shell_quoted(&dir.to_string_lossy())
+                        ),
+                    );
+                }
                 None => "give the directory of a run (--out of the run)".to_owned(),
             };
             return error(
@@ -295,11 +331,31 @@ fn no_run(dir: &Path) -> RunDirError {
             "restore the manifest from a copy; act.log can be read without a manifest (flashproof latency)".to_owned(),
         );
     }
-    if has_run_below(dir) {
-        let why = "there is no run in this directory, but there are runs below it".to_owned();
+    let below = runs_below(dir);
+    if let Some(parent) = below.first().and_then(|first| first.parent()) {
+        let names = below.iter().filter_map(|run| run.strip_prefix(dir).ok());
+        let names = names.map(|name| name.display().to_string());
+        let named: Vec<_> = names.take(NAMED_RUNS_MAX).collect();
+        let more = if below.len() > NAMED_RUNS_MAX {
+            ", ..."
+        } else {
+            ""
+        };
+        let why = format!(
+            "there is no run in this directory, but there are runs below it: {}{more}",
+            named.join(", ")
+        );
         let what_to_do = format!(
-            "\"flashproof report {}\" lists them",
-            shell_quoted(&dir.to_string_lossy())
+            "give one of them; \"flashproof report {}\" lists them",
+            shell_quoted(&parent.to_string_lossy())
+        );
+        return error(manifest, why, what_to_do);
+    }
+    if is_there(dir, PROFILE) {
+        let why = format!("the directory holds a load profile ({PROFILE}), not a run");
+        let what_to_do = format!(
+            "compute drives for it by \"flashproof size select --published all --profile {}\"",
+            shell_quoted(&dir.join(PROFILE).to_string_lossy())
         );
         return error(manifest, why, what_to_do);
     }

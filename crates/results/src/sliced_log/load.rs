@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn act_truncates_rates_and_draws_reads_or_writes() {
+    fn in_logs_of_act_rates_are_truncated_and_only_reads_plus_writes_reach_the_rate() {
         assert!(BY_ACT.is_done([19_700, 10_300]) && BY_ACT.is_done([20_300, 9_700]));
         assert!(!BY_ACT.is_done([19_700, 10_000]));
         assert!(
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn the_index_test_adds_its_updates_and_acts_cache_threads_reach_the_rate_of_one_device() {
+    fn in_an_index_test_updates_add_reads_and_acts_cache_threads_reach_one_devices_rate() {
         assert!(INDEX.is_done([40_000, 10_000]) && INDEX.is_done([50_800, 20_800]));
         assert!(!INDEX.is_done([39_900, 10_000]) && !INDEX.is_done([40_000, 9_900]));
         assert!(

@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_of_several_logs_end_together() {
+    fn the_common_slice_of_several_logs_is_a_multiple_of_their_report_intervals() {
         assert_eq!(common_slice_sec(5, &[1, 2]).unwrap(), 6);
         assert_eq!(common_slice_sec(3600, &[7]).unwrap(), 3605);
         assert_eq!(common_slice_sec(1, &[4, 6, 10]).unwrap(), 60);

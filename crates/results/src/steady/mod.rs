@@ -96,7 +96,8 @@ impl Steadiness {
         let since_round = self.steady_since_round.unwrap_or(rounds);
         match (self.reached_round, moving) {
             _ if rounds < ROUNDS_IN_WINDOW => format!(
-                "cannot tell if the run is steady: {rounds} whole rounds of {round_sec} s, and {ROUNDS_IN_WINDOW} are needed"
+                "cannot tell if the run is steady: {} of {round_sec} s, but {ROUNDS_IN_WINDOW} are needed; run longer",
+                format::count(rounds as u64, "whole round")
             ),
             (Some(reached), None) => format!(
                 "steady from round {since_round} of {rounds} on ({:.1} min; rounds of {round_sec} s){}",

@@ -57,7 +57,7 @@ fn recorded(dir: &Path, manifest: &Manifest, seconds: u64) -> Rounds {
 }
 
 #[test]
-fn a_run_and_its_directory_have_the_same_rounds() {
+fn rounds_of_a_live_run_equal_the_rounds_read_from_its_directory() {
     for devices in [1, 2] {
         let dir = tempfile::tempdir().unwrap();
         let manifest = manifest(devices);
@@ -151,7 +151,7 @@ fn four_rounds_are_too_few_for_a_steady_state() {
 }
 
 #[test]
-fn without_its_interval_log_a_run_still_has_shares() {
+fn without_service_hlog_the_rounds_of_a_run_have_shares_but_no_p99() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = manifest(1);
     recorded(dir.path(), &manifest, 200);
@@ -169,7 +169,7 @@ fn without_its_interval_log_a_run_still_has_shares() {
 }
 
 #[test]
-fn a_spell_is_a_run_of_slow_intervals_and_its_distance_is_from_beginning_to_beginning() {
+fn a_slow_spell_is_consecutive_slow_intervals_and_distances_are_from_start_to_start() {
     let mut spells = Spells::default();
     for second in 1..=60_u64 {
         spells.add(

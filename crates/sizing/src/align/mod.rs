@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The main idea: a drive and its kernel (rounding to sectors, merges, splits) multiply each of iostat's four numbers
-//! (r/s, w/s, rkB/s, wkB/s) by a factor. The offsets are solved for the target divided by that factor. Offsets are
-//! whole percents, so all values are tried where no formula is exact.
+//! (r/s, w/s, rkB/s, wkB/s) by a factor. The offsets are solved for the target divided by that factor. Where no formula
+//! is exact, the whole percents are searched: by bisection, or one by one for `write-size-offset`.
 //!
 //! Without `commit-to-device` three offsets are solved for: `lbw-req-offset` (w/s and wkB/s, which are proportional if
 //! large blocks have one size), `lbr-req-offset` (r/s), `read-size-offset` (rkB/s). `write-size-offset` stays as it is:
@@ -191,8 +191,8 @@ impl RequestedLoad {
         }
     }
 
-    /// Seconds after which the random error (a standard deviation) of each of the four numbers is at most the fraction
-    /// `noise`. Few large blocks, or sizes that differ much, take longer.
+    /// Seconds after which the random error (a standard deviation) of each of the four numbers, and of the rates of
+    /// large blocks, is at most the fraction `noise`. Few large blocks, or sizes that differ much, take longer.
     ///
     /// The error of an evenly paced stream is one operation at each end of the measured time. The error of n operations
     /// of a Poisson stream is the square root of n. The error of the bytes is the square root of (n x the mean square
@@ -457,7 +457,8 @@ fn range(key: &str) -> RangeInclusive<u32> {
     }
 }
 
-/// The offsets under each other value of `size-within-bucket`: if an offset is implausible, the value may be wrong.
+/// The offsets under each other value of `size-within-bucket`: if an offset is implausible, the configured value may be
+/// wrong.
 pub fn other_rules(
     config: &ActConfig,
     min_io_bytes: u32,

@@ -73,7 +73,7 @@ fn rounds(
 }
 
 #[test]
-fn the_papers_cluster_is_met_within_a_percent_with_the_offsets_calculated_by_hand() {
+fn offsets_for_the_papers_cluster_are_those_calculated_by_hand_and_meet_its_io() {
     let config = config("");
     let solved = solve(&config, 512, &CLUSTER, &Distortion::NONE);
     // Calculated by hand: large-block writes 1548 / 1679.3; large-block reads (11,788.5 - 10,470) / 1349.4. The
@@ -84,7 +84,7 @@ fn the_papers_cluster_is_met_within_a_percent_with_the_offsets_calculated_by_han
 }
 
 #[test]
-fn known_offsets_are_found_again_from_any_start() {
+fn known_offsets_are_found_again_from_other_starting_offsets() {
     for min_io_bytes in [512, 4096] {
         for (truth, more) in [
             (offsets(100, 100, 100, 100), ""),
@@ -147,7 +147,7 @@ fn with_commit_to_device_both_offsets_of_writes_are_solved_for() {
 
 /// The device multiplies each number by a random factor, and adds a random number of bytes read.
 #[test]
-fn a_distorting_device_is_met_in_a_few_rounds() {
+fn alignment_with_a_device_that_distorts_the_requested_io_takes_few_rounds() {
     let mut seed = 7_u64;
     let mut random = || {
         seed = seed
@@ -250,11 +250,11 @@ fn few_large_blocks_and_varied_sizes_need_a_longer_measurement() {
     );
     assert!(
         seconds("lbw-req-offset: 1\n") > 20.0,
-        "of 17 large blocks a second, each end may miss one"
+        "17 large-block writes a second: each end may miss one"
     );
     assert!(
         seconds("lbr-req-offset: 1\n") > 20.0,
-        "and so for 13 per second"
+        "13 large-block reads a second: each end may miss one"
     );
     let tenth = config("");
     let tenth = ActConfig {

@@ -6,8 +6,10 @@
 //! ```
 //!
 //! `NODE.info` is a text file: a line `# 20261120T230225Z` before the replies of that instant, then `name<TAB>value`
-//! lines as the server sent them. `# host`, `# build` and other comments may stand anywhere. The newest value of each
-//! name is kept.
+//! lines as the server sent them. `# host`, `# build` and other comments may stand anywhere. The last value of each
+//! name is kept: in a file, samples are in order of time.
+//!
+//! Text copied from a terminal is read as well ([`PastedReply`]): asinfo and its reply, tables of asadm.
 //!
 //! Queries depend on the server's version ([`Build`]). Names changed over the years: each value of a [`Namespace`] is
 //! looked up under all of its names, new ones first. A value that a version does not report is `None`, never 0.
@@ -15,14 +17,14 @@
 pub mod settings;
 
 use crate::server_log::text::is_block_size;
+use crate::source::InputFile;
 use jiff::Timestamp;
-use results::act_log::Input;
-use results::files::{self, Links, next_line};
+use results::files::next_line;
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::time::SystemTime;
-use std::{fmt, fs};
+use std::{fmt, fs, mem};
 
 pub const FILE_ENDING: &str = ".info";
 
@@ -40,16 +42,20 @@ pub struct InfoReplies {
     /// Address that was queried.
     pub host: Option<String>,
     pub build: Option<Build>,
+    /// By name; an empty name: a pasted reply without its request.
     pub namespaces: BTreeMap<String, Namespace>,
 }
 
-/// Reads one file of one node, plain or compressed.
+/// Command for messages that writes a converted file: a folder of replies has no standard input.
+const TO_NEW_FILE: &str = "cat > NEW.info";
+
+/// Compressions, of which some are refused with the program that decompresses.
+const COMPRESSED_ENDINGS: [&str; 5] = [".gz", ".zst", ".xz", ".bz2", ".lz4"];
+
+/// Reads one file of one node, plain or compressed, or standard input for `-`.
 pub fn read_file(path: &Path) -> io::Result<InfoReplies> {
     let mut replies = InfoReplies::default();
-    replies.read(
-        &path.display().to_string(),
-        Input::new(files::open(path, Links::Followed)?)?,
-    )?;
+    replies.read_path(path)?;
     Ok(replies)
 }
 
@@ -71,10 +77,7 @@ pub fn read_folder(dir: &Path) -> io::Result<Vec<InfoReplies>> {
     }
     let mut replies = InfoReplies::default();
     for path in paths.iter().filter(|path| has_ending(path, ".txt")) {
-        replies.read(
-            &path.display().to_string(),
-            Input::new(files::open(path, Links::Followed)?)?,
-        )?;
+        replies.read_path(path)?;
     }
     // Any text file can be read. Only a file that names a node or a namespace counts as a node.
     let is_node = replies.node_id.is_some() || !replies.namespaces.is_empty();
@@ -82,22 +85,43 @@ pub fn read_folder(dir: &Path) -> io::Result<Vec<InfoReplies>> {
 }
 
 fn has_ending(path: &Path, ending: &str) -> bool {
-    path.to_string_lossy()
-        .trim_end_matches(".gz")
-        .ends_with(ending)
+    let name = path.to_string_lossy();
+    let compressed = COMPRESSED_ENDINGS
+        .iter()
+        .find_map(|compressed| name.strip_suffix(compressed));
+    compressed.unwrap_or(&name).ends_with(ending)
+}
+
+/// A reply in text copied from a terminal: after the line of its request, perhaps a line for each value.
+#[derive(Default)]
+struct PastedReply {
+    /// Name of the request; empty: unknown.
+    request: String,
+    /// The values so far, each followed by a semicolon.
+    values: String,
 }
 
 impl InfoReplies {
-    /// Reads `input` to its end; several files of one node may follow each other, in any order.
+    fn read_path(&mut self, path: &Path) -> io::Result<()> {
+        let (name, input) = InputFile::open(path, TO_NEW_FILE)
+            .map_err(|error| error.source)?
+            .into_parts();
+        self.read(&name, input)
+    }
+
+    /// Reads `input` to its end. Several files of one node may follow each other: for a name in several files, the last
+    /// file counts.
     pub fn read(&mut self, source: &str, input: impl Read) -> io::Result<()> {
         self.sources.push(source.to_owned());
         let mut input = BufReader::with_capacity(1 << 16, input);
         let mut line = Vec::new();
+        let mut pasted = PastedReply::default();
         while next_line(&mut input, REPLY_BYTES_MAX, &mut line)? {
             if (line.len() as u64) < REPLY_BYTES_MAX {
-                self.take(&String::from_utf8_lossy(&line));
+                self.take(&String::from_utf8_lossy(&line), &mut pasted);
             }
         }
+        self.end_pasted(&mut pasted);
         Ok(())
     }
 
@@ -110,23 +134,66 @@ impl InfoReplies {
             .unwrap_or("?")
     }
 
-    fn take(&mut self, line: &str) {
+    fn take(&mut self, line: &str, pasted: &mut PastedReply) {
+        if let Some((name, value)) = line.split_once('\t').or_else(|| request_of(line)) {
+            self.end_pasted(pasted);
+            pasted.request = name.to_owned();
+            // A request alone: its reply is in the next lines.
+            return self.reply(name, value);
+        }
         if let Some(comment) = line.strip_prefix('#') {
             return self.comment(comment.trim());
         }
-        // Older servers reply to unknown names with an empty value. A truncated line has no tab.
-        let Some((name, value)) = line
-            .split_once('\t')
-            .filter(|(_, value)| !is_refusal(value))
-        else {
+        if line.starts_with('~') {
+            self.end_pasted(pasted);
+            pasted.request = request_of_table(line);
             return;
-        };
+        }
+        let value = value_of_row(line).unwrap_or_else(|| line.trim().to_owned());
+        let is_value = value.contains('=')
+            || matches!(&*pasted.request, "node" | "build") && !value.contains(' ');
+        // A line with all values is a reply of its own, as is a list of values up to another line.
+        let is_row = line.contains('|');
+        if !is_value && !is_row || value.contains(';') {
+            self.end_pasted(pasted);
+        }
+        if is_value && ((pasted.values.len() + value.len()) as u64) < REPLY_BYTES_MAX {
+            pasted.values.extend([&value, ";"]);
+        }
+        if value.contains(';') {
+            self.end_pasted(pasted);
+        }
+    }
+
+    fn end_pasted(&mut self, pasted: &mut PastedReply) {
+        let values = mem::take(&mut pasted.values);
+        if !pasted.request.is_empty() {
+            return self.reply(&pasted.request, values.trim_end_matches(';'));
+        }
+        let mut unnamed = Namespace::default();
+        unnamed.take(&values);
+        // Only namespaces have a replication factor: other text with "=" is no reply about a namespace.
+        if unnamed.replication_factor().is_some() {
+            self.namespaces
+                .entry(String::new())
+                .or_default()
+                .take(&values);
+        }
+    }
+
+    fn reply(&mut self, name: &str, value: &str) {
+        let name = name.trim_matches(QUOTES);
+        // Older servers reply to unknown names with an empty value.
+        if is_refusal(value) {
+            return;
+        }
         match (name, namespace_of(name)) {
-            ("node", _) => self.node(value),
+            ("node", _) if !value.is_empty() => self.node(value),
             ("build", _) => self.build = Build::parse(value).or(self.build),
             (_, Some(namespace))
-                if self.namespaces.len() < NAMESPACES_MAX
-                    || self.namespaces.contains_key(namespace) =>
+                if value.contains('=')
+                    && (self.namespaces.len() < NAMESPACES_MAX
+                        || self.namespaces.contains_key(namespace)) =>
             {
                 self.namespaces
                     .entry(namespace.to_owned())
@@ -151,14 +218,47 @@ impl InfoReplies {
     }
 }
 
+const QUOTES: [char; 2] = ['"', '\''];
+
+/// A request without a tab, and the rest of its line: the word after `asinfo -v`, or a word that names a namespace, as in
+/// `namespace/NS  a=1;b=2` of a terminal, which shows a tab as blanks.
+fn request_of(line: &str) -> Option<(&str, &str)> {
+    let mut words = line.split_whitespace();
+    if let Some(word) = words.clone().skip_while(|word| *word != "-v").nth(1) {
+        return Some((word.trim_matches(QUOTES), ""));
+    }
+    let word = words.find(|word| namespace_of(word.trim_matches(QUOTES)).is_some())?;
+    let (_, rest) = line.split_once(word)?;
+    Some((word.trim_matches(QUOTES), rest.trim()))
+}
+
+/// The request whose reply the table has that begins with `title`: `~~~NS Namespace Configuration (2026-11-20 ...)~~~`
+/// of asadm's show config and show statistics.
+fn request_of_table(title: &str) -> String {
+    match title.trim_matches('~').split_once(" Namespace ") {
+        Some((namespace, _)) => format!("namespace/{namespace}"),
+        None => title.to_owned(),
+    }
+}
+
+/// `NAME=VALUE` from the row `NAME |VALUE |VALUE` of such a table, if all nodes have this value.
+fn value_of_row(line: &str) -> Option<String> {
+    let (name, values) = line.split_once('|')?;
+    let mut values = values.split('|').map(str::trim);
+    let value = values.next()?;
+    let is_common = values.all(|other| other == value);
+    is_common.then(|| format!("{}={value}", name.trim()))
+}
+
 /// The namespace in the query `name`: `namespace/NS`, `get-config:context=namespace;id=NS` or `;namespace=NS`.
 fn namespace_of(name: &str) -> Option<&str> {
-    name.strip_prefix("namespace/").or_else(|| {
+    let namespace = name.strip_prefix("namespace/").or_else(|| {
         let parameters = name.strip_prefix("get-config:context=namespace;")?;
         parameters
             .strip_prefix("id=")
             .or_else(|| parameters.strip_prefix("namespace="))
-    })
+    });
+    namespace.filter(|namespace| !namespace.is_empty())
 }
 
 /// True if the server returned an error instead of an answer: `ERROR:4:bad parameter`, `FAIL`, `error=no-such-thing`.
@@ -256,7 +356,7 @@ const DEVICES_MAX: usize = 128;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Namespace {
     pub devices: Vec<StorageDevice>,
-    /// Every name and value of the namespace's newest configuration and statistics.
+    /// The last value read for each name of the namespace's configuration and statistics.
     newest: BTreeMap<String, String>,
 }
 
@@ -281,7 +381,7 @@ impl Namespace {
         }
     }
 
-    /// The value of `name` in the newest configuration or statistics. `name` has no prefix `storage-engine.`.
+    /// The last value of `name` in the configuration or the statistics. `name` has no prefix `storage-engine.`.
     pub fn value(&self, name: &str) -> Option<&str> {
         let value = self
             .newest
@@ -336,10 +436,11 @@ impl Namespace {
             .or_else(|| self.block_size("write-block-size"))
     }
 
-    /// Bytes of one large write: `flush-size`, or the whole block in servers before version 7.1.
+    /// Bytes of one large write: `flush-size`, or the whole block in servers before version 7.1. An unknown version with a
+    /// `write-block-size` has no flush size: it would make the server one of version 7.1 or later.
     pub fn flush_bytes(&self, build: Option<Build>) -> Option<u64> {
         self.block_size("flush-size")
-            .or_else(|| self.write_block_bytes(build))
+            .or_else(|| self.write_block_bytes(Some(build?)))
     }
 
     /// True if each record is written on its own before the client gets its reply.

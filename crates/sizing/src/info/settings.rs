@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_before_3_9_have_one_switch_for_all() {
+    fn servers_before_3_9_have_one_benchmark_setting_for_all_namespaces() {
         let current = NodeSettings {
             namespaces: vec![
                 ("a", "storage-engine=device;dev=/dev/a"),
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn names_follow_the_version() {
+    fn names_of_info_commands_follow_the_server_version() {
         let names = |build| {
             let namespaces = ["test".to_owned()];
             let build = Build::parse(build);

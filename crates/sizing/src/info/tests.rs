@@ -1,6 +1,7 @@
 //! Replies of real servers, and files without replies.
 
 use super::*;
+use results::act_log::Input;
 use results::assert_contains;
 use std::io::repeat;
 use std::time::Duration;
@@ -52,7 +53,7 @@ fn replies_of_a_server_8_0_give_the_values_under_other_names() {
 }
 
 #[test]
-fn a_script_s_files_with_one_name_each_are_one_node() {
+fn files_of_info_replies_without_a_node_in_their_names_are_one_node() {
     let dir = tempfile::tempdir().unwrap();
     let mut text = String::new();
     Input::new(OF_8_0)
@@ -98,7 +99,7 @@ fn a_script_s_files_with_one_name_each_are_one_node() {
 }
 
 #[test]
-fn a_file_is_read_as_it_is_written() {
+fn a_file_of_info_replies_is_read_as_it_was_written() {
     let at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_763_679_745_125);
     let replies = [("node", "BB9"), ("namespace/a", "objects=3")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -110,6 +111,101 @@ fn a_file_is_read_as_it_is_written() {
     assert_eq!(read.build, Build::parse("8.1.2.0"));
     assert_contains!(text, "# 20251120T230225.125Z\nnode\tBB9\n");
     assert_eq!(read.namespaces["a"].number("objects"), Some(3));
+}
+
+#[test]
+fn replies_pasted_from_a_terminal_are_read_like_a_file_of_replies() {
+    let reply = "objects=3;replication-factor=1;storage-engine=device;storage-engine.device[0]=/dev/a;\
+                 storage-engine.device[1]=/dev/b;storage-engine.flush-size=131072";
+    let lines = reply.replace(';', "\n");
+    let table = |title: &str, columns: usize| {
+        let rows = lines.split('\n').map(|line| {
+            let (name, value) = line.split_once('=').unwrap();
+            format!("{name:30}{}", format!("|{value:10}").repeat(columns))
+        });
+        let rows = Vec::from_iter(rows).join("\n");
+        format!(
+            "Seed:        [('127.0.0.1', 13000, None)]\n~~~{title} (2026-11-20 23:06:29 UTC)~~~\n\
+             Node |{}\n{rows}\nNumber of rows: 6\n\n~~~Service Configuration~~~\nobjects |9\n",
+            "a|".repeat(columns)
+        )
+    };
+    for (namespace, text) in [
+        (
+            "test",
+            format!("get-config:context=namespace;id=test    {reply}\n"),
+        ),
+        ("test", format!("'namespace/test'\t{reply}\n")),
+        (
+            "test",
+            format!("$ asinfo -v 'namespace/test'\n{reply}\n$ asinfo -v statistics\nobjects=9\n"),
+        ),
+        (
+            "test",
+            format!("[root@db1 ~]# asinfo -v namespace/test -l\n{lines}\n[root@db1 ~]#\n"),
+        ),
+        (
+            "test",
+            format!("requested value  namespace/test\nvalue is  x=1;{reply}\n"),
+        ),
+        (
+            "test",
+            format!(
+                "Admin> asinfo -v 'namespace/test'\n127.0.0.1:3000 (127.0.0.1) returned:\n{reply}\n"
+            ),
+        ),
+        ("test", table("test Namespace Configuration", 1)),
+        ("test", table("test Namespace Statistics", 2)),
+        (
+            "test",
+            table("test Namespace Statistics", 2).replace(
+                "storage-engine.device[1]",
+                "x |1 |2\nstorage-engine.device[1]",
+            ),
+        ),
+        (
+            "",
+            format!("127.0.0.1:3000 (127.0.0.1) returned:\n{reply}\n\n"),
+        ),
+        ("", format!("{reply}\n{reply}")),
+        ("", lines.clone()),
+    ] {
+        let replies = read(text.as_bytes());
+        let names = Vec::from_iter(replies.namespaces.keys());
+        assert_eq!(names, [namespace], "{text}");
+        let found = &replies.namespaces[namespace];
+        let devices = found.devices.iter().map(|device| device.name.as_str());
+        assert_eq!(Vec::from_iter(devices), ["/dev/a", "/dev/b"], "{text}");
+        assert_eq!(found.flush_bytes(None), Some(131_072), "{text}");
+        assert_eq!(found.replication_factor(), Some(1), "{text}");
+        assert_eq!(found.number("objects"), Some(3), "{text}");
+    }
+    let of_node = read(b"$ asinfo -v node\nbb9\n$ asinfo -v build\n6.4.0.1\n$\n");
+    assert_eq!(of_node.node_id.as_deref(), Some("BB9"));
+    assert_eq!(of_node.build, Build::parse("6.4.0.1"));
+    for text in [
+        "a=1\nb=2;c=3\n",
+        "asinfo -v\n|\n~\n~~ Namespace \n=\n",
+        "namespace/\n-v -v\n",
+    ] {
+        assert_eq!(read(text.as_bytes()).namespaces.len(), 0, "{text}");
+    }
+}
+
+#[test]
+fn compressed_and_converted_files_are_read_or_refused_with_a_command_that_writes_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a.info.zst"), OF_8_0).unwrap();
+    let nodes = read_folder(dir.path()).unwrap();
+    assert_eq!(nodes[0].node_id.as_deref(), Some("32C901000000FC02"));
+    for (start, command) in [
+        (&b"\xfd7zXZ\0\0"[..], "xz -dc"),
+        (b"\xff\xfen\0", "iconv -f UTF-16 -t UTF-8"),
+    ] {
+        fs::write(dir.path().join("b.info.xz"), start).unwrap();
+        let error = read_folder(dir.path()).unwrap_err();
+        assert_contains!(error, &format!("use {command} FILE | cat > NEW.info"));
+    }
 }
 
 #[test]
@@ -193,7 +289,7 @@ fn devices_keep_the_servers_order_with_their_shadows() {
 }
 
 #[test]
-fn old_names_are_found_under_the_new_ones() {
+fn parameter_names_of_old_servers_are_found_under_the_new_names() {
     // Replies of servers 4.0 and 3.x: the key is repeated for each device, and there are no statistics of devices.
     let namespace = namespace_from(
         "storage-engine=device;storage-engine.device=/dev/a;storage-engine.device=/dev/b;\
@@ -202,6 +298,7 @@ fn old_names_are_found_under_the_new_ones() {
     assert_eq!(namespace.devices.len(), 2);
     let found = namespace.flush_bytes(Build::parse("4.0.0.1"));
     assert_eq!(found, Some(131_072));
+    assert_eq!(namespace.flush_bytes(None), None);
     let namespace =
         namespace_from("used-bytes-disk=5;cache-read-pct=12;repl-factor=2;dev=/dev/sdb");
     assert_eq!(namespace.devices[0].name.as_str(), "/dev/sdb");
@@ -209,7 +306,7 @@ fn old_names_are_found_under_the_new_ones() {
 }
 
 #[test]
-fn blocks_are_8_mib_from_7_1_on_with_any_flush_size() {
+fn write_blocks_are_8_mib_from_server_7_1_on_with_any_flush_size() {
     let namespace = namespace_from("storage-engine=device;storage-engine.flush-size=131072");
     let build = Build::parse("8.0.0.15");
     assert_eq!(namespace.write_block_bytes(build), Some(8 << 20));

@@ -69,7 +69,7 @@ pub enum Unusable {
 }
 
 results::display!(Unusable {
-    NotExtended => "iostat without -x does not count reads and writes (busybox's iostat has no -x: install sysstat)",
+    NotExtended => "iostat without -x does not show reads and writes separately (busybox's iostat has no -x: install sysstat)",
     Short => "iostat -s (and sar) adds reads and writes up: leave out -s",
     OtherSystem => "the table is of another system's iostat (kr/s, kw/s, KB/t), but a node runs Linux",
     SinceBoot => "a single report may cover the time since boot (without -y it does), not the load: give iostat an interval",
@@ -89,7 +89,16 @@ pub fn read(source: InputFile, near_date: Option<Date>) -> Result<Iostat, Iostat
         .take(FIRST_BYTES)
         .read_to_end(&mut first)
         .map_err(read_error)?;
-    let is_json = first.trim_ascii_start().starts_with(b"{");
+    // A prompt and the command may stand before the JSON.
+    let lines = first.split_inclusive(|byte| *byte == b'\n');
+    let before_json: usize = lines
+        .take_while(|line| !line.trim_ascii_start().starts_with(b"{"))
+        .map(<[u8]>::len)
+        .sum();
+    let is_json = before_json < first.len();
+    if is_json {
+        first.drain(..before_json);
+    }
     let bytes = io::Cursor::new(first).chain(&mut input);
     let mut collector = ReportCollector::new(&name);
     let mut found = String::new();
@@ -114,7 +123,8 @@ pub fn read(source: InputFile, near_date: Option<Date>) -> Result<Iostat, Iostat
 
 #[derive(Debug, Clone, Default)]
 pub struct Iostat {
-    /// In order. The first report of a run of iostat is dropped unless its numbers show that it covers an interval.
+    /// In order. The first report of a run is dropped unless its numbers show that it covers an interval. The first
+    /// report of a text without a banner is dropped only if its numbers show that it covers the time since boot.
     pub reports: Vec<IostatReport>,
     pub remarks: Vec<String>,
 }
@@ -142,7 +152,8 @@ pub struct DeviceRates {
 
 /// Writes per second that carry data; `writes` may include the `flushes`. On a drive with a volatile cache, a
 /// synchronous write with its flush counts as two writes and two flushes, or with FUA as two writes and one flush. If
-/// all writes are large blocks of `block_kib`, the mean size of a write decides which case applies.
+/// all writes are large blocks of `block_kib`, the mean size of a write decides which case applies. Without
+/// `block_kib`, two writes and two flushes are assumed.
 pub fn writes_with_data(
     writes: f64,
     flushes: f64,

@@ -14,6 +14,7 @@ use crate::lines::LineReader;
 use results::format::quoted;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::io::{self, BufReader, Read};
 
 struct IostatColumn {
@@ -58,7 +59,7 @@ pub(super) fn read<R: Read>(
     let mut name_before = String::new();
     while let Some(line) = lines.next_line()? {
         // The name of the first column may be in another encoding.
-        let text = String::from_utf8_lossy(line.bytes);
+        let text = without_colours(String::from_utf8_lossy(line.bytes));
         let text = text.trim();
         if text.is_empty() {
             continue;
@@ -108,6 +109,22 @@ pub(super) fn read<R: Read>(
         ));
     }
     Ok(description.unwrap_or_else(|| "nothing".to_owned()))
+}
+
+/// `text` without the escape sequences of colours (S_COLORS=always, or a recorded terminal).
+fn without_colours(text: Cow<'_, str>) -> Cow<'_, str> {
+    let mut parts = text.split("\x1b[");
+    let first = parts.next().unwrap_or_default();
+    if first.len() == text.len() {
+        return text;
+    }
+    let rest = parts.map(|part| {
+        let parameters = |c: char| c.is_ascii_digit() || c == ';';
+        part.trim_start_matches(parameters)
+            .strip_prefix(['m', 'K'])
+            .unwrap_or(part)
+    });
+    Cow::Owned(std::iter::once(first).chain(rest).collect())
 }
 
 /// The date in `Linux 6.1.0-30-amd64 (host) \t11/20/26 \t_x86_64_\t(2 CPU)`, the first line of a run of iostat, and the

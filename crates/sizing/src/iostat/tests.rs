@@ -113,7 +113,7 @@ fn tables_of_the_sizing_paper_are_read_with_their_spaces_collapsed() {
 }
 
 #[test]
-fn sectors_megabytes_human_sizes_and_decimal_commas_are_kib() {
+fn sectors_megabytes_human_sizes_and_decimal_commas_are_converted_to_kib() {
     let of = |text: &str| read_text(text).unwrap().reports[0].devices[0].clone();
     let expected = device("sda", [100.5, 50.0, 2048.0, 1024.0], None, None);
     for text in [
@@ -311,6 +311,21 @@ fn a_banner_is_found_behind_a_byte_order_mark_or_a_prompt_and_before_a_date_with
 }
 
 #[test]
+fn colours_of_a_terminal_are_skipped() {
+    let row = new_row("sda", "10.30");
+    let coloured: String = row
+        .split_inclusive(' ')
+        .map(|word| format!("\x1b[34;22m{word}\x1b[0m\x1b[K"))
+        .collect();
+    let read = |row: &str| {
+        read_text([NEW, row].concat()).unwrap().reports[0]
+            .devices
+            .clone()
+    };
+    assert_eq!(read(&coloured), read(&row));
+}
+
+#[test]
 fn the_tables_of_discards_and_flushes_are_part_of_the_report() {
     let text = "     r/s     rkB/s   rareq-sz Device\n  100.50     2.0M     3.0k sda\n\n     w/s     wkB/s   wareq-sz Device\n  \
                 50.00     1.0M     3.0k sda\n\n     d/s     dkB/s   drqm/s  %drqm d_await dareq-sz Device\n    2.00 0.0k 0.00 \
@@ -329,7 +344,7 @@ fn the_tables_of_discards_and_flushes_are_part_of_the_report() {
 }
 
 #[test]
-fn if_iostat_prints_no_flushes_the_size_of_a_write_shows_them() {
+fn without_a_flush_column_flushes_are_recognised_by_the_mean_size_of_writes() {
     for (writes, write_kib, with_data) in [
         (200.0, Some(128.0), 100.0),
         (100.0, Some(128.0), 100.0),
@@ -383,7 +398,7 @@ fn cpu_blocks_idle_devices_truncated_rows_and_other_tables_are_skipped() {
 }
 
 #[test]
-fn json_is_read_truncated_anywhere_in_one_line_and_with_decimal_commas() {
+fn json_is_read_if_truncated_or_on_one_line_or_with_decimal_commas_or_after_a_prompt() {
     let path = format!(
         "{}/tests/data/ce-8.0.0.15/iostat-x.json.zst",
         env!("CARGO_MANIFEST_DIR")
@@ -410,7 +425,8 @@ fn json_is_read_truncated_anywhere_in_one_line_and_with_decimal_commas() {
     let compact: String = text.lines().map(str::trim).collect();
     let commas = text.replace(".60,", ",60,");
     assert!(serde_json::from_str::<serde_json::Value>(&commas).is_err());
-    for text in [compact, commas] {
+    let behind_a_prompt = format!("[root@db1 ~]# iostat -xty 10 -o JSON\n\n{text}");
+    for text in [compact, commas, behind_a_prompt] {
         let again = read_text(text).unwrap();
         assert!(
             again

@@ -17,6 +17,10 @@ use std::collections::BTreeSet;
 const DUMPS_MAX: usize = 1_600_000;
 /// Maximum number of names kept, to list them if the wanted histogram is not found.
 const NAMES_MAX: usize = 512;
+/// Maximum number of namespaces with the histogram. A server has at most 64.
+const SERIES_MAX: usize = 512;
+/// Number of last dumps among which a stray dump is searched: two of each namespace.
+const STRAY_DUMPS: usize = 2 * SERIES_MAX;
 /// Maximum time between the lines of one histogram.
 const TOGETHER_SEC: i64 = 5;
 
@@ -80,6 +84,7 @@ struct Scanner<'a> {
     incomplete: u64,
     strays: u64,
     dumps_dropped: u64,
+    series_dropped: u64,
     repeats: Repeats,
     repeated: u64,
     cut_line: Vec<u8>,
@@ -99,6 +104,7 @@ impl<'a> Scanner<'a> {
             incomplete: 0,
             strays: 0,
             dumps_dropped: 0,
+            series_dropped: 0,
             repeats: Repeats::default(),
             repeated: 0,
             cut_line: Vec::new(),
@@ -116,6 +122,7 @@ impl<'a> Scanner<'a> {
             name: file.name.clone(),
             source,
         };
+        self.prefixes = std::mem::take(&mut file.prefixes);
         if !file.head.is_empty() && !self.cut_line.is_empty() {
             let line = [&self.cut_line[..], &file.head].concat();
             self.line(&line);
@@ -137,19 +144,9 @@ impl<'a> Scanner<'a> {
             }
         }
         steps.check(&file.name)?;
-        let (
-            name,
-            Skipped {
-                long_lines,
-                long_bytes,
-                nul_bytes,
-            },
-        ) = (&file.name, file.lines.skipped);
-        if long_lines > 0 || nul_bytes > 0 {
-            let lines = count(long_lines, "line");
-            self.add_remark(format!(
-                "{name}: skipped {lines} that were too long ({long_bytes} bytes) and {nul_bytes} NUL bytes at the start of lines"
-            ));
+        let skipped = file.lines.skipped;
+        if skipped != Skipped::default() {
+            self.add_remark(format!("{}: skipped {skipped}", file.name));
         }
         if file.lines.input.is_cut() {
             self.add_remark(format!(
@@ -225,6 +222,10 @@ impl<'a> Scanner<'a> {
             self.incomplete += 1;
             return;
         };
+        if self.series.len() == SERIES_MAX && !self.series.iter().any(|name| name == header.name) {
+            self.series_dropped += 1;
+            return;
+        }
         let unit = header.unit.unwrap_or(HistogramUnit::Count);
         let series = self
             .series
@@ -311,6 +312,7 @@ impl<'a> Scanner<'a> {
         let dumps = &self.result.dumps;
         let mut of_series = (0..dumps.len())
             .rev()
+            .take(STRAY_DUMPS)
             .filter(|at| dumps[*at].series == next.series);
         if let (Some(last), Some(before)) = (of_series.next(), of_series.next())
             && is_stray([&dumps[before], &dumps[last], next].map(ScannedDump::counts))
@@ -322,6 +324,7 @@ impl<'a> Scanner<'a> {
 
     fn finish(mut self) -> ScanResult {
         self.close();
+        let series = format!("of further namespaces than the first {SERIES_MAX}, left out");
         let memory = "beyond the memory limit, left out; give the files one by one";
         for (number, noun, note) in [
             (
@@ -335,6 +338,7 @@ impl<'a> Scanner<'a> {
                 "with the buckets of another histogram, because lines between the two are missing, left out",
             ),
             (self.dumps_dropped, "histogram", memory),
+            (self.series_dropped, "histogram", &series),
             (self.repeated, "line", "equal to the one before, left out"),
         ] {
             if number > 0 {

@@ -80,7 +80,7 @@ impl ScanResult {
         match query.start {
             _ if is_uncounted && is_needed => {
                 "the log ends within 5 s of its last histogram, which may be incomplete and does not count - give a \
-                 log that goes on after this histogram"
+                 log that continues after this histogram"
             }
             TableStart::Head => "give a shorter -t, or a longer log",
             _ => "give a shorter -t, or an earlier -f",

@@ -150,7 +150,7 @@ fn table_of(text: &str, command: &str) -> LatencyTable {
 }
 
 #[test]
-fn a_name_without_a_namespace_is_the_sum_of_all() {
+fn a_histogram_name_without_a_namespace_is_the_sum_over_all_namespaces() {
     let text = log(&[0, 100, 300], "usec");
     let all = table_of(&text, "-h read -f head -e 1");
     let rates = |table: &LatencyTable| {
@@ -274,7 +274,7 @@ fn slices_without_operations_have_zeros_and_a_gap_is_one_slice() {
 
 /// The last histogram may still be incomplete.
 #[test]
-fn the_last_histogram_counts_when_a_line_follows_it() {
+fn the_last_histogram_counts_only_if_another_line_follows_it() {
     let text = log(&[0, 100, 200], "usec");
     let end = text.rfind("Nov 20").unwrap();
     let slices =
@@ -352,7 +352,10 @@ fn damage_is_counted_and_rotated_files_are_one_log() {
         .unwrap();
     let found = scan(vec![source(nul)], &query).unwrap();
     assert_eq!(table(&found, &query).slices, whole.slices);
-    assert_eq!(found.remarks.len(), 1);
+    assert_contains!(
+        found.remarks.join("\n"),
+        "skipped 3,000 NUL bytes before lines"
+    );
 }
 
 #[test]
@@ -386,6 +389,16 @@ fn a_dump_with_the_buckets_of_another_histogram_is_left_out_and_is_no_restart() 
         scan(vec![source(mixed)], &own).unwrap().remarks.join(" "),
         "1 histogram with the buckets"
     );
+    // A file with more namespaces than a server has.
+    let many: String = (0..600)
+        .map(|n| text.replace("{a}", &format!("{{n{n}}}")))
+        .collect();
+    results::assert_any_contains!(
+        scan(vec![source(many)], &self::query("-h read -f head").0)
+            .unwrap()
+            .remarks,
+        "445 histograms of further namespaces than the first 512, left out"
+    );
 }
 
 #[test]
@@ -411,13 +424,13 @@ fn the_advice_for_a_log_without_a_slice_names_the_cause() {
             &text[..end],
             "-h {b}-read -f head",
             "ends within 5 s of its last histogram",
-            "give a log that goes on",
+            "give a log that continues",
         ),
         (
             &text[..end],
             "-h read -f head",
             "ends within 5 s of its last histogram",
-            "give a log that goes on",
+            "give a log that continues",
         ),
         (
             &text[..],

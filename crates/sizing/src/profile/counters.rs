@@ -59,7 +59,8 @@ pub struct HistogramCounts {
 }
 
 impl HistogramCounts {
-    /// Difference of two dumps; `None` with fewer, or if counts went back. Counts across clock steps are left out.
+    /// Growth between the first and the last dump within `window`, except across clock `steps`; `None` with fewer than
+    /// two dumps, or if counts went back.
     pub fn from_dumps(dumps: &[Dump], window: LoadWindow, steps: &[Timestamp]) -> Option<Self> {
         let (pairs, seconds) = ends(dumps, |dump| dump.timestamp, window, steps)?;
         let longest = pairs
@@ -188,10 +189,9 @@ impl BlockRates {
         (self.defrag_reads - self.io_skips.unwrap_or(0.0) - self.defrag_q).max(0.0)
     }
 
-    /// Formula of [`Self::blocks_read`] in the names of drv_ssd's counters.
+    /// Formula of [`Self::blocks_read`] in the names of drv_ssd's counters, for records on a device.
     pub fn how_read(&self) -> &'static str {
         match self.io_skips {
-            _ if self.is_memory => "nothing is read, because the records are in memory,",
             Some(_) => "defrag-read - defrag-io-skips - growth of defrag-q",
             None => "defrag-read - growth of defrag-q",
         }
@@ -241,6 +241,7 @@ pub struct BlockSizes {
     pub io_bytes: u64,
     /// Source of the size of an I/O.
     pub origin: String,
+    /// Doubt about the sizes: they are assumed, or two sources contradict each other.
     pub assumed: Option<String>,
 }
 
@@ -310,7 +311,7 @@ pub fn of_device(
         _ => None,
     };
     // True if write blocks are always 8 MiB. The server's version decides. If it is unknown, features of versions from
-    // 7.1 on decide: flush-size, counts of partial writes, several writes per block.
+    // 7.1 on decide: flush-size, logged blocks of 8 MiB, counts of partial writes, several writes per block.
     let is_fixed = match facts
         .build
         .or(start.and_then(|start| Build::parse(start.build.as_deref()?)))
@@ -441,7 +442,7 @@ mod tests {
         );
         assert_eq!(counted.per_sec(), 0.8);
         let found = counted.pct_over();
-        assert_eq!(found, [100.0, 75.0, 0.0], "of at least 1 and 2 bytes");
+        assert_eq!(found, [100.0, 75.0, 0.0], "at least 1, 2 and 4 bytes");
         let found = HistogramCounts::from_dumps(&dumps, window(5, 15), &[]);
         assert_eq!(found, None, "one dump is no difference");
         let steps = [Timestamp::from_second(15).unwrap()];
@@ -449,7 +450,7 @@ mod tests {
         assert_eq!(
             (counted.count, counted.seconds),
             (2 + 16, 20.0),
-            "not what was counted while the clock was set"
+            "counts across the clock step are left out"
         );
         let found = HistogramCounts::from_dumps(&[dump(0, &[5]), dump(9, &[4])], window(0, 9), &[]);
         assert_eq!(found, None, "counts that went back show a restart");

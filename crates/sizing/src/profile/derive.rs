@@ -11,10 +11,11 @@ use super::{
 };
 use crate::drive_io::{DriveIo, NAMES};
 use crate::server_log::ServerLog;
-use results::format::count;
+use results::format::{count, span};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Minimum fraction of a window that histograms must cover: dumps come every 10 s, and a window may be a minute long.
+/// Minimum fraction of a window that histograms and drive lines must cover: dumps come every 10 s, and a window may be
+/// a minute long.
 const COVERED: f64 = 0.6;
 /// Maximum time at the two ends of a window without drive lines, seconds: they come every 20 s.
 const EDGES_SEC: f64 = 40.0;
@@ -86,6 +87,15 @@ impl NodeSources<'_> {
             let why = device_remarks
                 .first()
                 .map_or_else(|| log.left_out(), |remark| format!(" ({remark})"));
+            let covered = log
+                .span
+                .map_or(0, |(first, last)| last.duration_since(first).as_secs());
+            if log.drives.is_empty() && (covered as f64) < EDGES_SEC {
+                return Err(SizingError::NoDriveLineYet {
+                    log: id.clone(),
+                    covered: span(covered.unsigned_abs()),
+                });
+            }
             return Err(SizingError::NoDevices {
                 log: id.clone(),
                 why,
@@ -218,9 +228,9 @@ impl NodeSources<'_> {
             profile.checks.extend(device_checks);
             if load.direct_frees_per_sec.is_none() && !load.is_records_unknown {
                 profile.remarks.push(format!(
-                    "node {id}, {{{namespace}}} {device}: drv_ssd is not at detail: direct frees are unknown and the \
-                     balance of blocks is not checked - asadm -e 'enable; manage config logging file LOG param drv_ssd \
-                     to detail'"
+                    "node {id}, {{{namespace}}} {device}: the log level of drv_ssd is not detail: direct frees are \
+                     unknown, and the balance of blocks is not checked - asadm -e 'enable; manage config logging file \
+                     LOG param drv_ssd to detail'"
                 ));
             }
             loads.push(load);
@@ -237,6 +247,9 @@ impl NodeSources<'_> {
             }
             loads.push(shadow);
         }
+        let names = devices.keys().map(|(_, device)| device);
+        let names = names.chain(loads.iter().map(|load| &load.device));
+        profile.remarks.extend(self.unknown_drives(names));
         let drives: BTreeSet<String> = loads.iter().map(|load| load.drive.clone()).collect();
         for drive in drives {
             let of_drive: Vec<&DeviceLoad> =
@@ -461,6 +474,7 @@ impl NodeSources<'_> {
                 counted.per_sec(),
                 counted.origin(&device_histogram("large-block-read")),
             ),
+            None if is_memory => (0.0, "no reads: the records are in memory".to_owned()),
             None => (
                 drive_rates.blocks_read() * ios_a_block,
                 counter(drive_rates.how_read()),
@@ -488,6 +502,7 @@ impl NodeSources<'_> {
             large_block_bytes: io_bytes,
             large_block_reads_per_sec: lbr,
             large_block_writes_per_sec: lbw,
+            blocks_filled_per_sec: commit_to_device.then_some(drive_rates.writes * ios_a_block),
             tomb_raider_reads_per_sec: if is_memory { 0.0 } else { drive_rates.tomb_raider_reads },
             defrag_writes_per_sec: defrag_writes,
             direct_frees_per_sec: drive_rates.direct_frees.map(|blocks| blocks * ios_a_block),
@@ -507,7 +522,7 @@ impl NodeSources<'_> {
                 large_block_reads: lbr_origin,
                 large_block_writes: lbw_origin,
                 direct_frees: drive_rates.direct_frees.map_or_else(
-                    || "not logged (drv_ssd is not at detail): computed as block writes minus block reads".to_owned(),
+                    || "not logged (the log level of drv_ssd is not detail): computed as block writes minus block reads".to_owned(),
                     |_| counter("direct-frees"),
                 ),
             },

@@ -3,10 +3,14 @@
 use super::sources::NodeSources;
 use super::{DeviceLoad, LoadOrigin, LoadWindow};
 use crate::server_log::{DriveLine, ServerLog, are_in_memory};
+use device::discover::disk_name_of_partition;
+use results::format::{first_names, in_one_line};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Suffix of a namespace that stands for the shadow devices of another namespace.
 pub(super) const SHADOW: &str = "-shadow";
+/// Origin of the reads of a shadow device. Recorded profiles have this text, too.
+pub(super) const SHADOW_IS_NOT_READ: &str = "a shadow device is not read";
 
 /// Stands for the namespace of drive lines that name none: those of server versions 3.8 and older.
 pub const NOT_LOGGED: &str = "(not logged)";
@@ -48,23 +52,33 @@ impl ServerLog {
     }
 }
 
-/// The drive of a device, by the kernel's names of partitions: `/dev/nvme0n1p2` is on `nvme0n1`.
+/// Links by a label or an id of a partition or its contents, which do not show the drive.
+const LINKS_TO_PARTITIONS: [&str; 4] = ["label", "partlabel", "partuuid", "uuid"];
+
+/// The drive of a device, by the names that the kernel and udev give to partitions: `/dev/nvme0n1p2` is on `nvme0n1`.
 pub fn drive_of(device: &str) -> String {
-    let name = device.strip_prefix("/dev/").unwrap_or(device);
-    let disk_name = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    // If the drive's name ends in a digit, a p comes before the partition's number.
-    let numbered = disk_name
-        .strip_suffix('p')
-        .filter(|disk| disk.ends_with(|c: char| c.is_ascii_digit()));
-    let is_lettered = ["sd", "vd", "xvd", "hd"]
+    let disk = if is_on_unknown_drive(device) {
+        device
+    } else {
+        disk_name_of_partition(device)
+    };
+    disk.strip_prefix("/dev/").unwrap_or(disk).to_owned()
+}
+
+/// True for a file, and for a link by label or UUID.
+fn is_on_unknown_drive(device: &str) -> bool {
+    let link = device.strip_prefix("/dev/disk/by-");
+    let is_link_to_partition = link
+        .and_then(|link| link.split_once('/'))
+        .is_some_and(|(kind, _)| LINKS_TO_PARTITIONS.contains(&kind));
+    is_link_to_partition || device.contains('/') && !device.starts_with("/dev/")
+}
+
+/// True if a volume manager chose the name, so that several such volumes may share a drive.
+fn is_volume(device: &str) -> bool {
+    ["/dev/mapper/", "/dev/dm-"]
         .iter()
-        .filter_map(|kind| disk_name.strip_prefix(kind))
-        .any(|letters| !letters.is_empty() && letters.chars().all(|c| c.is_ascii_lowercase()));
-    match numbered {
-        Some(disk) if disk_name != name => disk.to_owned(),
-        _ if is_lettered => disk_name.to_owned(),
-        _ => name.to_owned(),
-    }
+        .any(|prefix| device.starts_with(prefix))
 }
 
 impl NodeSources<'_> {
@@ -74,6 +88,26 @@ impl NodeSources<'_> {
             .get(device)
             .cloned()
             .unwrap_or_else(|| drive_of(device))
+    }
+
+    /// A remark if several of `devices` do not show their drives: each counts as a drive.
+    pub(super) fn unknown_drives<'a>(
+        &self,
+        devices: impl Iterator<Item = &'a String>,
+    ) -> Option<String> {
+        let unknown: BTreeMap<String, String> = devices
+            .filter(|device| !self.options.drives.contains_key(*device))
+            .filter(|device| device.starts_with('/'))
+            .filter(|device| is_on_unknown_drive(device) || is_volume(device))
+            .map(|device| (self.drive(device), in_one_line(device)))
+            .collect();
+        let first = unknown.values().next().filter(|_| unknown.len() > 1)?;
+        Some(format!(
+            "node {}: the names {} do not show the drive: each counts as a drive of its own - if they share a drive, \
+             name this drive for each of them, such as --drive nvme0n1={first}",
+            self.id,
+            first_names(unknown.values().cloned())
+        ))
     }
 
     /// Namespaces and their devices, each with the key of its drive lines.
@@ -219,9 +253,9 @@ impl NodeSources<'_> {
             tomb_raider_reads_per_sec: 0.0,
             direct_frees_per_sec: None,
             origin: LoadOrigin {
-                reads: "a shadow device is not read".to_owned(),
+                reads: SHADOW_IS_NOT_READ.to_owned(),
                 writes: as_there.clone(),
-                large_block_reads: "a shadow device is not read".to_owned(),
+                large_block_reads: SHADOW_IS_NOT_READ.to_owned(),
                 large_block_writes: as_there.clone(),
                 direct_frees: as_there,
                 ..load.origin.clone()
@@ -253,6 +287,23 @@ mod tests {
             ("/dev/md0", "md0"),
             ("/dev/dm-3", "dm-3"),
             ("/dev/mmcblk0p2", "mmcblk0"),
+            ("sdb1", "sdb"),
+            (
+                "/dev/disk/by-id/nvme-SAMSUNG_S64ANX-part2",
+                "disk/by-id/nvme-SAMSUNG_S64ANX",
+            ),
+            (
+                "/dev/disk/by-path/pci-0000:5e:00.0-nvme-1-part1",
+                "disk/by-path/pci-0000:5e:00.0-nvme-1",
+            ),
+            ("/dev/mapper/mpatha-part1", "mapper/mpatha"),
+            ("/dev/mapper/mpatha1", "mapper/mpatha1"),
+            // The user chose these names: part2 may be on another drive than part1.
+            (
+                "/dev/disk/by-partlabel/data-part2",
+                "disk/by-partlabel/data-part2",
+            ),
+            ("/opt/aerospike/data/ns1p2", "/opt/aerospike/data/ns1p2"),
             (
                 "/opt/aerospike/data/test.dat",
                 "/opt/aerospike/data/test.dat",

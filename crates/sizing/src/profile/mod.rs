@@ -85,12 +85,17 @@ pub struct DeviceLoad {
     pub large_block_reads_per_sec: f64,
     /// Large-block writes per second, including defragmentation's.
     pub large_block_writes_per_sec: f64,
-    /// Large-block reads per second by the tomb raider, in addition.
+    /// With commit-to-device: write blocks filled per second, in large-block I/Os. Only those of defragmentation are
+    /// large-block writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks_filled_per_sec: Option<f64>,
+    /// Large-block reads per second by the tomb raider, which `large_block_reads_per_sec` does not contain.
     #[serde(default)]
     pub tomb_raider_reads_per_sec: f64,
     /// Large-block writes per second by defragmentation alone; `None`: not logged.
     pub defrag_writes_per_sec: Option<f64>,
-    /// Write blocks freed without being read, in large-block I/Os per second; `None`: drv_ssd was not at detail.
+    /// Write blocks freed without being read, in large-block I/Os per second; `None`: the log level of drv_ssd
+    /// was not detail.
     pub direct_frees_per_sec: Option<f64>,
     /// Flushes of blocks that were not full, per second; `None`: not logged.
     pub partial_flushes_per_sec: Option<f64>,
@@ -121,9 +126,20 @@ pub struct LoadOrigin {
 }
 
 impl DeviceLoad {
+    /// True for the load on a shadow device, which the server only writes.
+    pub fn is_shadow(&self) -> bool {
+        self.origin.reads == devices::SHADOW_IS_NOT_READ
+    }
+
     /// Namespace and device, as checks name them.
     pub fn place(&self) -> String {
         format!("{{{}}} {}", self.namespace, self.device)
+    }
+
+    /// Write blocks filled per second, in large-block I/Os, including those of defragmentation.
+    pub fn filled_per_sec(&self) -> f64 {
+        self.blocks_filled_per_sec
+            .unwrap_or(self.large_block_writes_per_sec)
     }
 
     pub fn tomb_raider_io(&self) -> DriveIo {
@@ -137,7 +153,8 @@ impl DeviceLoad {
     }
 
     /// I/O that the load causes on its drive. The mean size of reads is `read_factor` times the lower edge of their
-    /// buckets; a `read_factor` of 1 is the paper's rule. The mean size of writes is the upper edge of their buckets.
+    /// buckets; a `read_factor` of 1 is the paper's rule. The mean size of committed records is the upper edge of their
+    /// buckets.
     pub fn io(&self, read_factor: f64) -> DriveIo {
         let commits = if self.commit_to_device {
             self.writes_per_sec
@@ -207,7 +224,7 @@ pub struct IndexLoad {
 }
 
 impl IndexLoad {
-    /// Reads and writes per second that the test of a primary index needs.
+    /// Reads and writes per second for an index test. `None`: a secondary index, rates that are not logged, or no load.
     pub fn transactions(&self) -> Option<[f64; 2]> {
         let rates = [self.reads_per_sec?, self.writes_per_sec?];
         (!self.is_secondary && rates.iter().sum::<f64>() > 0.0).then_some(rates)
@@ -396,7 +413,7 @@ fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<Pr
     // With commit-to-device, only the bucket of each written record's size is known.
     let written = predicted.written_kib_per_sec;
     let written_min = if commits { written / 2.0 } else { written };
-    // Other programs read a little from any drive.
+    // Other programs read and write a little on any drive.
     let is_idle = |seen: f64, predicted: f64| predicted == 0.0 && seen < 1.0;
     let idle = [
         is_idle(iostat_io.reads_per_sec, predicted.reads_per_sec),

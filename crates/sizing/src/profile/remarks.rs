@@ -8,7 +8,7 @@ use crate::server_log::kinds::{
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Namespaces and devices that a remark names.
+/// Maximum number of namespaces and devices that a remark names.
 const SUBJECTS_SHOWN: usize = 8;
 
 /// Named lines that have the same meaning.

@@ -4,7 +4,8 @@ use super::window::{LoadWindow, WindowError};
 use crate::drive_io::DriveIo;
 use crate::info::{Build, FLUSH_BYTES, InfoReplies, Namespace};
 use crate::iostat::{DeviceRates, Iostat, IostatReport, writes_with_data};
-use crate::server_log::{ServerLog, Start, size_bytes};
+use crate::server_log::text::is_block_size;
+use crate::server_log::{ServerLog, Start, flag, size_bytes};
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
 use results::format::{in_one_line, number};
@@ -73,7 +74,8 @@ impl NamespaceFacts {
         }
     }
 
-    /// Facts that the server logged about `namespace` at its start; empty if the log does not include the start.
+    /// Facts about `namespace` in the configuration that the server logged at its start, or in its file; empty if it has
+    /// none.
     pub fn of_start(start: &Start, namespace: &str) -> Self {
         let Some(keys) = start.configuration.get(namespace) else {
             return Self::default();
@@ -81,18 +83,17 @@ impl NamespaceFacts {
         let last = |key: &str| Some(keys.get(key)?.last()?.as_str());
         let build = start.build.as_deref().and_then(Build::parse);
         let is_fixed = build.is_some_and(|build| build.fixed_write_block_bytes().is_some());
+        let block = |key: &str| size_bytes(last(key)?).filter(|bytes| is_block_size(*bytes));
         let values = |key: &str| keys.get(key).into_iter().flatten();
         let names = || values("device").chain(values("file"));
         let shadows = names().filter_map(|names| names.split_once(char::is_whitespace));
         Self {
-            origin: "the log of the server's start".to_owned(),
+            origin: start.origin.clone(),
             build,
-            write_block_bytes: last("write-block-size").and_then(size_bytes),
-            // Values that are not logged have their defaults.
-            flush_bytes: is_fixed
-                .then(|| last("flush-size").map_or(Some(FLUSH_BYTES), size_bytes))
-                .flatten(),
-            commit_to_device: Some(last("commit-to-device") == Some("true")),
+            write_block_bytes: block("write-block-size"),
+            // Values that are not configured have their defaults. Only servers from version 7.1 on have a flush-size.
+            flush_bytes: block("flush-size").or(is_fixed.then_some(FLUSH_BYTES)),
+            commit_to_device: last("commit-to-device").map_or(Some(false), flag),
             replication_factor: last("replication-factor").and_then(|factor| factor.parse().ok()),
             devices: names()
                 .filter_map(|names| names.split_whitespace().next())
@@ -199,8 +200,8 @@ pub enum SizingError {
     #[error(
         "{log}: has no histograms of the sizes of reads and writes of namespace {namespace} (such as \
          {{{namespace}}}-device-read-size) - storage histograms are off: turn them on, and fetch the log again after \
-         some minutes: asadm -e 'enable; manage config namespace {namespace} param enable-benchmarks-storage to true' \
-         (or \"flashproof size collect --enable\")"
+         some minutes: asadm -e 'enable; manage config namespace {namespace} storage-engine param \
+         enable-benchmarks-storage to true' (or \"flashproof size collect --enable\")"
     )]
     StorageHistogramsOff { log: String, namespace: String },
     #[error(
@@ -219,6 +220,11 @@ pub enum SizingError {
          records on devices"
     )]
     NoDevices { log: String, why: String },
+    #[error(
+        "{log}: has no drive line (drv_ssd, drv_mem): the log covers only {covered}, and the server logs these lines \
+         every 20 s - give a log of several minutes"
+    )]
+    NoDriveLineYet { log: String, covered: String },
     #[error(
         "{log}: {what} was logged fewer than twice from {from} to {to} - the window is too short: take a longer one"
     )]
@@ -294,7 +300,8 @@ impl IostatMeans {
             written_kib_per_sec,
             ..
         } = self.io;
-        // If the size of a write shows that half of the counted writes are flushes, these are as many as the writes.
+        // If the mean size shows that half of w/s are flushes, f/s would equal w/s: each synchronous write counts as
+        // two writes and two flushes.
         let kib_of_half = 2.0 * written_kib_per_sec / writes_per_sec;
         let is_half = write_kib.is_some_and(|kib| (kib_of_half / kib - 1.0).abs() < SIZE_TOLERANCE);
         let unknown_flushes = if is_half { writes_per_sec } else { 0.0 };

@@ -53,10 +53,10 @@ const BAND: f64 = 0.2;
 /// A window chosen by the user is unsteady if a rate falls by more than this fraction of its maximum.
 const UNSTEADY: f64 = 0.4;
 
-/// A longer gap between lines of a series is a hole in the log, seconds; or [`LINES_MISSING`] if that is longer.
+/// Seconds without a line of a series that count as a hole in the log, unless [`LINES_MISSING`] gives a longer time.
 const HOLE_SEC: i64 = 60;
 
-/// The same minimum as a multiple of the usual distance between the lines of the series.
+/// The same limit as a multiple of the usual distance between the lines of the series.
 const LINES_MISSING: i32 = 3;
 
 /// Counts that differ by at most this many standard deviations have equal rates: 2 below the mean to 2 above.
@@ -113,8 +113,8 @@ struct CounterSeries {
     points: Vec<(Timestamp, u64)>,
 }
 
-/// The busiest steady window of `log` of at least `at_least_sec`, among the lines between `from` and `to`, by the
-/// counters of `namespaces`. `name`: the log's name in messages.
+/// The busiest steady window of `log` of at least `at_least_sec`, among the lines within `bounds`, by the counters of
+/// `namespaces`. `name`: the log's name in messages.
 pub fn find(
     log: &ServerLog,
     name: &str,
@@ -207,7 +207,8 @@ pub fn find(
         })
 }
 
-/// The part of `window` that `log` covers. Errors: the log covers none of it, or the window contains a restart.
+/// The part of `window` that `log` covers. Errors: the window ends before it begins, the log covers none of it, or the
+/// window contains a restart.
 pub fn check(log: &ServerLog, name: &str, window: LoadWindow) -> Result<LoadWindow, WindowError> {
     let (LoadWindow { from, to }, log_name) = (window, name.to_owned());
     let restart = log
@@ -639,7 +640,7 @@ mod tests {
         assert_eq!(
             unsettled(&[&[7.0, 9.0], &steady[..]].concat(), 1),
             1,
-            "no more than that"
+            "at most count_max"
         );
         assert_eq!(unsettled(&[5.0; 9], 4), 0);
         assert_eq!(unsettled(&[], 4), 0);

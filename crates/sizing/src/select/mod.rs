@@ -20,7 +20,7 @@ use act::scale::LOAD_1X;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Smallest I/O of a drive, bytes.
+/// Assumed smallest I/O of a drive, bytes.
 const MIN_IO_BYTES: u32 = 512;
 const DAY_SEC: f64 = 86_400.0;
 const DAYS_PER_YEAR: f64 = 365.0;
@@ -31,9 +31,11 @@ const ALIGNED: f64 = 0.02;
 /// Two loads count as the same mix if the largest of their four ratios is at most this many times the smallest.
 const SAME_MIX: f64 = 1.05;
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ClusterDemand {
     pub nodes: Vec<NodeDemand>,
+    /// Number of drives with shadow devices only, which `nodes` does not contain: usually network volumes.
+    pub shadows: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -54,7 +56,11 @@ impl NodeDemand {
 impl ClusterDemand {
     pub fn from_profile(profile: &Profile) -> Self {
         let mut nodes: BTreeMap<&str, Vec<DriveIo>> = BTreeMap::new();
-        for drive in &profile.drives {
+        let (data, shadows): (Vec<_>, Vec<_>) = profile.drives.iter().partition(|drive| {
+            let mut loads = profile.loads_on(drive).peekable();
+            loads.peek().is_none() || loads.any(|load| !load.is_shadow())
+        });
+        for drive in data {
             nodes.entry(&drive.node).or_default().push(drive.io());
         }
         let nodes = nodes.into_iter().map(|(node, drives)| NodeDemand {
@@ -64,6 +70,7 @@ impl ClusterDemand {
         });
         Self {
             nodes: nodes.collect(),
+            shadows: shadows.len(),
         }
     }
 
@@ -86,7 +93,10 @@ impl ClusterDemand {
 fn used_bytes(profile: &Profile, node: &str) -> Option<u64> {
     let drives = profile.drives.iter().filter(|drive| drive.node == node);
     let loads = drives.flat_map(|drive| profile.loads_on(drive));
-    let used: Option<u64> = loads.map(|load| load.used_bytes).sum();
+    let used: Option<u64> = loads
+        .filter(|load| !load.is_shadow())
+        .map(|load| load.used_bytes)
+        .sum();
     used.filter(|bytes| *bytes > 0)
 }
 
@@ -165,7 +175,8 @@ pub struct Need {
     pub limit: BindingLimit,
 }
 
-/// Number of drives for a load; `None` if a required rate is 0 on the drive, so that no number suffices.
+/// Number of drives for a load. `None`: a required rate is 0 on the drive, so that no number suffices, or there is no
+/// load.
 pub fn need(demand: &ClusterDemand, supply: &Supply, terms: &SizingTerms) -> Option<Need> {
     // Rounding keeps infinity, which is handled below.
     let whole = |(exact, limit): (f64, BindingLimit)| {
@@ -235,7 +246,7 @@ pub fn times_the_busiest(demand: &ClusterDemand, supply: &Supply) -> Option<f64>
         .min_by(f64::total_cmp)
 }
 
-/// I/O that a drive with a published rating of `x` sustained: records of 1.5 KB, two reads per write.
+/// I/O that a drive with a published rating of `x` sustained: records of 1.5 KiB, two reads per write.
 pub fn published(x: f64) -> DriveIo {
     let [reads, writes] = LOAD_1X.map(|(_, per_sec)| per_sec as u32);
     let config = ActConfig {

@@ -29,6 +29,7 @@ fn demand() -> ClusterDemand {
     };
     ClusterDemand {
         nodes: vec![node("A", 1.0), node("B", 1.5)],
+        shadows: 0,
     }
 }
 
@@ -41,7 +42,7 @@ fn supply(io: DriveIo) -> Supply {
 }
 
 #[test]
-fn the_largest_ratio_of_the_busiest_node_decides() {
+fn the_largest_ratio_of_demand_to_supply_of_the_busiest_node_is_the_binding_limit() {
     // Node B does 3,000 reads, 300 writes, 60,000 KiB read and 38,400 KiB written.
     for (does, per_node, exact, limit) in [
         (
@@ -155,7 +156,7 @@ fn a_multiple_of_the_load_is_the_same_mix_and_other_sizes_are_not() {
         &demand(),
         &modified(mean, |it| it.writes_per_sec = 0.0)
     ));
-    assert!(!is_same_mix(&ClusterDemand { nodes: Vec::new() }, &mean));
+    assert!(!is_same_mix(&ClusterDemand::default(), &mean));
 }
 
 #[test]

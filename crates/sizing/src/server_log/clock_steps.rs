@@ -47,7 +47,7 @@ pub(super) fn add_steps(
     }
 }
 
-/// True if one of the ascending `instants` lies between two lines.
+/// True if one of the ascending `instants` lies after the line at `after`, and not after the line at `until`.
 pub(crate) fn is_between(instants: &[Timestamp], after: Timestamp, until: Timestamp) -> bool {
     instants
         .get(instants.partition_point(|at| *at <= after))

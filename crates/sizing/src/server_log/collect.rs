@@ -1,6 +1,6 @@
 //! Collects the lines of one node, in the order of time, into a [`ServerLog`].
 
-mod starts;
+pub(super) mod starts;
 
 use super::clock_steps::{CLOCK_SET, add_steps, is_between};
 use super::kinds::{self, KINDS, Treatment};
@@ -36,6 +36,8 @@ pub(super) struct LogCollector {
     open_dump: Option<OpenDump>,
     /// The unfinished last line of a file: the next file may have the rest.
     cut_line: Vec<u8>,
+    /// Number of the last line read of the last file.
+    last_line: u64,
     repeats: Repeats,
     last_stamp: Option<Stamp>,
     /// The time before the last jump forward.
@@ -97,12 +99,17 @@ impl LogCollector {
         self.log.node_id.as_ref()
     }
 
+    pub(super) fn unread_lines(&self) -> u64 {
+        self.oddities.number(Oddity::Unread)
+    }
+
     pub(super) fn add_remark(&mut self, sentence: String) {
         self.oddities.add_remark(sentence);
     }
 
     /// Begins a file. `head`: text before its first line with a time, maybe the rest of the previous file's last line.
     pub(super) fn open(&mut self, file: &str, head: &[u8]) {
+        let previous = self.log.files.last().cloned().unwrap_or_default();
         self.log.files.push(file.to_owned());
         if !head.is_empty() {
             self.join(head, LinePosition { file, line: 1 });
@@ -110,7 +117,11 @@ impl LogCollector {
         // The rest of the previous file's last line was not found: the incomplete line is read as it is.
         if !self.cut_line.is_empty() {
             let cut = std::mem::take(&mut self.cut_line);
-            self.line(&cut, text::split(&cut), LinePosition { file, line: 0 });
+            let position = LinePosition {
+                file: &previous,
+                line: self.last_line,
+            };
+            self.line(&cut, text::split(&cut), position);
         }
     }
 
@@ -124,6 +135,7 @@ impl LogCollector {
         file: &str,
         number: u64,
     ) -> Result<(), LogError> {
+        self.last_line = number;
         if is_complete {
             self.line(line, stamped, LinePosition { file, line: number });
         } else {
@@ -152,25 +164,19 @@ impl LogCollector {
     pub(super) fn finish(mut self) -> ServerLog {
         let cut = std::mem::take(&mut self.cut_line);
         let file = self.log.files.last().cloned().unwrap_or_default();
+        let position = LinePosition {
+            file: &file,
+            line: self.last_line,
+        };
         // A number at the very end of the file may be truncated.
         if cut.last().is_some_and(u8::is_ascii_digit) {
             self.oddities.add_remark(format!(
                 "{file}: the last line is incomplete and left out; the server may still be writing it"
             ));
         } else if !cut.is_empty() {
-            self.line(
-                &cut,
-                text::split(&cut),
-                LinePosition {
-                    file: &file,
-                    line: 0,
-                },
-            );
+            self.line(&cut, text::split(&cut), position);
         }
-        self.close(LinePosition {
-            file: &file,
-            line: 0,
-        });
+        self.close(position);
         if self.nul_bytes > 0 {
             let bytes = Grouped(self.nul_bytes);
             self.oddities.add_remark(format!(
@@ -343,7 +349,7 @@ impl LogCollector {
         ));
     }
 
-    /// Drops all entries whose time `keeps` rejects. Returns the numbers of histograms and drive lines, in words.
+    /// Drops all entries whose time `keeps` rejects. Returns the number of dropped histograms and drive lines, as text.
     fn keep_only(&mut self, keeps: impl Fn(Timestamp) -> bool) -> String {
         let kept_before = self.kept_count;
         self.log
@@ -621,7 +627,7 @@ const REGULAR: [&str; 3] = ["-read", "-write", "-size"];
 /// Unit, total and buckets of a dump.
 pub(crate) type DumpCounts<'a> = (HistogramUnit, u64, &'a [u64]);
 
-/// True if counts were reset between two histograms of one name. The total does not depend on the unit.
+/// True if counts were reset between two histograms of one name. If their units differ, only the totals are comparable.
 pub(crate) fn began_anew(last: DumpCounts<'_>, next: DumpCounts<'_>) -> bool {
     let went_back = |(bucket, count): (usize, &u64)| next.2.get(bucket).unwrap_or(&0) < count;
     next.1 < last.1 || last.0 == next.0 && last.2.iter().enumerate().any(went_back)

@@ -225,7 +225,8 @@ static ROWS: LazyLock<RowsByFile> = LazyLock::new(|| {
     rows
 });
 
-/// The row that describes a line; `None` for a line of another file, or of an unknown kind.
+/// The row that describes a line; `None` for a line of another file, of an unknown kind, or of a [`Named`] kind at a
+/// level below INFO.
 pub(super) fn find(message: LogMessage<'_>) -> Option<usize> {
     if message.file == b"ticker.c" && !message.text.starts_with(b"{") {
         return None;
@@ -272,7 +273,7 @@ impl Events {
             Some((begin, end)) if timestamp.duration_since(*end).abs() <= EVENT_GAP => {
                 (*begin, *end) = ((*begin).min(timestamp), (*end).max(timestamp));
             }
-            // The last period then lasts to the end of the log.
+            // The last period then lasts to the subject's last line.
             Some((_, end)) if is_full => *end = (*end).max(timestamp),
             _ => periods.push((timestamp, timestamp)),
         }
@@ -361,12 +362,12 @@ mod tests {
     use results::testing::table;
 
     #[test]
-    fn the_docs_are_those_of_the_table() {
+    fn the_page_on_server_logs_matches_the_table_of_lines() {
         assert_page("server-log.md", "flashproof-sizing kinds", |_| markdown());
     }
 
     #[test]
-    fn each_line_has_the_treatment_of_its_row() {
+    fn each_kind_of_log_line_gets_the_treatment_in_its_table_row() {
         let named = [
             ("COLD", COLD),
             ("DEFECT", DEFECT),

@@ -2,13 +2,13 @@
 //! version 3.8 and older have only the counters of blocks, without sizes of records.
 //!
 //! ```text
-//! files --Source--> first line, node --order--> one ServerLog a node <--collect-- text <-- stamp <-- prefix <-- lines
+//! files --order--> files of each node, by time --lines, prefix, text--> messages --collect--> ServerLog of each node
 //! ```
 //!
 //! Counters are kept as printed, cumulative since the server started, with the time of their line; a decrease means a
 //! restart. Printed rates are used only if there is a single line, because the server divides by a fixed 20 s instead
-//! of the measured time. Nothing is dropped silently: every oddity is counted and becomes a remark. A kind of oddity
-//! has one remark, with its count and its first position.
+//! of the measured time. Damaged and odd lines are counted: each kind of oddity becomes one remark, with its count and
+//! its first position.
 
 pub(crate) mod clock_steps;
 pub(crate) mod collect;
@@ -17,13 +17,14 @@ pub(crate) mod order;
 pub(crate) mod prefix;
 pub(crate) mod text;
 
+pub use collect::starts::{flag, read_configuration};
 pub use kinds::Events;
 pub use order::read;
 pub use text::{Stamp, Stamps, size_bytes};
 
 use crate::source::SourceError;
 use jiff::Timestamp;
-use results::format::{count, quoted};
+use results::format::{Grouped, count, quoted};
 use std::collections::BTreeMap;
 use std::fmt;
 use thiserror::Error;
@@ -35,7 +36,7 @@ pub const BUCKETS: usize = 65;
 #[derive(Debug, Clone, Default)]
 pub struct ServerLog {
     pub files: Vec<String>,
-    /// The node's id as the ticker prints it, upper case; `None`: no ticker line.
+    /// The node's id, upper case, from the ticker or the logged configuration; `None`: not logged.
     pub node_id: Option<String>,
     pub starts: Vec<Start>,
     /// Instants of the first and the last line.
@@ -73,10 +74,13 @@ impl ServerLog {
     }
 }
 
-/// Lines that a server logs at its start. The first of these lines may be missing from the files.
+/// Lines that a server logs at its start, or its configuration file. The first of these lines may be missing from the
+/// files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
     pub timestamp: Timestamp,
+    /// Source of the configuration.
+    pub origin: String,
     /// Version: `8.0.0.15`.
     pub build: Option<String>,
     pub write_block_bytes: BTreeMap<String, u64>,
@@ -88,6 +92,7 @@ impl Start {
     pub(crate) fn new(timestamp: Timestamp, build: Option<String>) -> Self {
         Self {
             timestamp,
+            origin: "the log of the server's start".to_owned(),
             build,
             write_block_bytes: BTreeMap::new(),
             configuration: BTreeMap::new(),
@@ -137,7 +142,8 @@ pub struct DriveLine {
     pub free_wblocks: u64,
     /// Write blocks queued for the shadow device, if there is one.
     pub shadow_write_q: Option<u64>,
-    /// Write blocks queued for the device. `None` for an engine that keeps records in memory, without a device.
+    /// Write blocks queued for the device. `None`: not logged, as in versions 3.8 and older, or by an engine that keeps
+    /// records in memory without a device.
     pub write_q: Option<u64>,
     /// Large blocks read by the tomb raider in its present round.
     pub tomb_raider_reads: u64,
@@ -152,7 +158,7 @@ pub struct DriveLine {
     pub defrag_reads: u64,
     /// Write blocks written by defragmentation; `None` if a version does not print it.
     pub defrag_writes: Option<u64>,
-    /// Counters of the detail line; `None`: drv_ssd is not at detail.
+    /// Counters of the detail line; `None`: the log level of drv_ssd is not detail.
     pub detail: Option<DriveDetail>,
     pub printed: PrintedRates,
 }
@@ -161,7 +167,7 @@ pub fn are_in_memory(lines: &[DriveLine]) -> bool {
     lines.iter().any(|line| line.is_memory)
 }
 
-/// Rates per second over the last 20 s, as printed in a drv_ssd line and its detail line (whole in the paper).
+/// Rates per second over the last 20 s, as printed in a drv_ssd line and its detail line.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PrintedRates {
     pub writes: f64,
@@ -195,16 +201,31 @@ pub enum LogError {
          log, or the output of \"journalctl -u aerospike -a\" or of \"docker logs\""
     )]
     NotServerLog { name: String, found: String },
+    #[error(
+        "reading {name} - the whole file is one line of JSON of {} bytes - write each message as a line: \
+         jq -r '.. | strings' FILE > NEW", Grouped(*.bytes)
+    )]
+    OneJsonLine { name: String, bytes: u64 },
+    /// Lines cut by a terminal or a pager: their counters are missing.
+    #[error(
+        "reading {name} - drive lines are cut or wrapped at column {column}: {} of this length, the greatest in the file, cannot \
+         be read - give the uncut log, such as the server's own file", count(*.lines, "drive or histogram line")
+    )]
+    Cut {
+        name: String,
+        lines: u64,
+        column: usize,
+    },
     /// Lines of the server without its stamp, in a form of syslog without a full date.
     #[error(
-        "reading {name} - the lines have no time stamp of the server (\"Nov 20 2026 23:12:17 GMT: \"), as the server's \
-         syslog sink writes them, and no date with a year and a time zone - give the log of the server's file or \
-         console sink, or the output of \"journalctl -o short-iso\""
+        "reading {name} - the lines have no time stamp of the server (\"Nov 20 2026 23:12:17 GMT: \"), because the \
+         server's syslog sink writes none, and syslog's own stamp lacks the year or the time zone - give the log of \
+         the server's file or console sink, or the output of \"journalctl -o short-iso\""
     )]
     NoServerTime { name: String },
     #[error(
-        "reading {name} - the lines are in descending order of time (times go back {earlier} times, and ahead {later} \
-         times), as some tools export them - reverse their order: tac FILE > NEW"
+        "reading {name} - the lines are in descending order of time (the time goes back {earlier} times, and \
+         forward {later} times), as some tools export them - reverse their order: tac FILE > NEW"
     )]
     Descending {
         name: String,
@@ -293,7 +314,7 @@ impl Oddity {
             Self::IncompleteDump => ("histogram", "without all of its buckets, left out"),
             Self::UnevenDump => (
                 "histogram",
-                "with a difference of less than 0.1 % between buckets and total, used as printed",
+                "with a difference of at most 0.1 % between buckets and total, used as printed",
             ),
             Self::StrayDump => (
                 "histogram",
@@ -323,7 +344,7 @@ impl Oddity {
             ),
             Self::UnknownKind => (
                 "line",
-                "of a drive or a namespace, of a kind that this version does not know, left out",
+                "of a drive or a namespace, of a kind that this version of flashproof does not know, left out",
             ),
             Self::Joined => (
                 "line",

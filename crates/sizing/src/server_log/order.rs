@@ -5,10 +5,10 @@
 
 use super::clock_steps::CLOCK_SET;
 use super::collect::LogCollector;
-use super::prefix::Prefixes;
+use super::prefix::{Prefixes, SOURCES_MAX, SourcedLine};
 use super::text;
 use super::{LogError, ServerLog};
-use crate::lines::{LINE_BYTES_MAX, LineReader};
+use crate::lines::{LineReader, Skipped};
 use crate::source::{InputFile, SourceError};
 use jiff::civil::DateTime;
 use jiff::{SignedDuration, Timestamp};
@@ -22,10 +22,12 @@ const PROBED_BYTES: usize = 1 << 20;
 const UNSTAMPED_BYTES_MAX: u64 = 16 << 20;
 /// The same maximum, with skipped NUL bytes and long lines counted.
 const SKIPPED_BYTES_MAX: u64 = 64 << 30;
-/// Maximum number of sources of lines, told apart by their prefixes. A file of hostile lines has more.
-const SOURCES_MAX: usize = 256;
+/// Minimum number of lines read to find the words of the prefix that are ids: more than [`SOURCES_MAX`] values.
+const PROBED_LINES: u64 = 2 * SOURCES_MAX as u64;
 /// Maximum overlap of the end of a file with the start of the next file.
 const SLACK: SignedDuration = SignedDuration::from_secs(10);
+/// Unreadable lines of the greatest length from which on a log counts as cut at this length.
+const CUT_LINES_MIN: u64 = 8;
 
 /// Steps of time between the lines of a file. Threads log at the same time, so a step of up to 1 s does not count.
 #[derive(Debug, Default)]
@@ -57,6 +59,55 @@ impl TimeSteps {
     }
 }
 
+/// Greatest length of a file's lines, and the numbers of unreadable lines of this length and of all lengths.
+#[derive(Debug, Default)]
+struct LongestLines {
+    bytes: usize,
+    unread: u64,
+    all_unread: u64,
+}
+
+impl LongestLines {
+    fn add(&mut self, bytes: usize, unread: u64) {
+        if bytes > self.bytes {
+            self.bytes = bytes;
+            self.unread = 0;
+        }
+        self.all_unread += unread;
+        if bytes == self.bytes {
+            self.unread += unread;
+        }
+    }
+
+    fn check(&self, name: &str) -> Result<(), LogError> {
+        // Lines of an unknown version are unreadable at any length.
+        if self.unread < CUT_LINES_MIN || self.unread < self.all_unread / 3 {
+            return Ok(());
+        }
+        Err(LogError::Cut {
+            name: name.to_owned(),
+            lines: self.unread,
+            column: self.bytes,
+        })
+    }
+}
+
+/// Source of the first line of a file that has a time, and the node of this source.
+#[derive(Debug, Default)]
+struct FirstSource {
+    source: Option<String>,
+    node: Option<String>,
+}
+
+impl FirstSource {
+    fn add(&mut self, line: &SourcedLine<'_, '_>) {
+        let first = self.source.get_or_insert_with(|| line.source.to_owned());
+        if self.node.is_none() && first == line.source {
+            self.node = text::parts(line.message()).and_then(text::node_id);
+        }
+    }
+}
+
 /// A file whose beginning has been read.
 pub(crate) struct LogFile {
     pub(crate) name: String,
@@ -68,11 +119,12 @@ pub(crate) struct LogFile {
     /// Source of the first line with a time, from its prefix.
     source: String,
     pub(crate) node: Option<String>,
+    pub(crate) prefixes: Prefixes,
     pub(crate) lines: LineReader<Input<'static>>,
 }
 
 impl LogFile {
-    /// True if this file begins before the end of the lines in `collector`.
+    /// True if this file begins more than [`SLACK`] before the end of the lines in `collector`.
     fn overlaps(&self, collector: &LogCollector) -> bool {
         collector
             .end()
@@ -182,24 +234,28 @@ fn of_nodes(nodes: Vec<NodeLog>) -> Result<Vec<ServerLog>, LogError> {
     Ok(logs.into_iter().map(|(_, log)| log).collect())
 }
 
-/// Reads up to the first line with a time, and until the node is known. Inner `Err`: the name of an empty file.
+/// Reads up to the first line with a time, and until the node and the columns of the lines are known. Inner `Err`: the
+/// name of an empty file.
 fn begin(source: InputFile) -> Result<Result<LogFile, String>, LogError> {
     let (name, input) = source.into_parts();
     let mut lines = LineReader::new(input);
     let mut prefixes = Prefixes::default();
     let mut head = Vec::new();
     let mut description = None;
-    let mut source_of_file = None;
+    let mut first_source = FirstSource::default();
+    let mut has_buckets = false;
     let mut unstamped = 0;
     let mut unstamped_bytes = 0;
     let mut has_messages = false;
     let mut first = None;
     let mut probed = Vec::new();
     let mut count = 0;
-    let mut node = None;
     // A time before the machine's clock was set is useless, so the search continues.
     while probed.len() < PROBED_BYTES
-        && (node.is_none() || first.is_some_and(|first| first < CLOCK_SET))
+        && (first_source.node.is_none()
+            || !has_buckets
+            || count < PROBED_LINES
+            || first.is_some_and(|first| first < CLOCK_SET))
     {
         let number = lines.number + 1;
         let skipped = lines.skipped;
@@ -215,11 +271,14 @@ fn begin(source: InputFile) -> Result<Result<LogFile, String>, LogError> {
             first = first
                 .filter(|first| *first >= CLOCK_SET)
                 .or(Some(found.stamp.instant()));
-            if source_of_file.get_or_insert_with(|| found.source.to_owned()) == found.source {
-                node = node.or_else(|| text::parts(found.message()).and_then(text::node_id));
-            }
+            first_source.add(&found);
+            has_buckets |= text::parts(found.message())
+                .and_then(text::after_buckets)
+                .is_some();
         } else if first.is_none() {
-            description.get_or_insert_with(|| described(line.bytes));
+            if !line.bytes.trim_ascii().is_empty() {
+                description.get_or_insert_with(|| described(line.bytes));
+            }
             has_messages |= text::message_at(line.bytes).is_some();
             if number == 1 && skipped.nul_bytes == 0 {
                 head = line.bytes.to_vec()
@@ -246,22 +305,34 @@ fn begin(source: InputFile) -> Result<Result<LogFile, String>, LogError> {
         if has_messages {
             return Err(LogError::NoServerTime { name });
         }
-        let nul_bytes = skipped.nul_bytes;
-        let lines = count_of(skipped.long_lines, "line");
-        let skipped =
-            format!("{nul_bytes} NUL bytes and {lines} of more than {LINE_BYTES_MAX} bytes");
+        if skipped.has_json && description.is_none() {
+            let bytes = skipped.long_bytes;
+            return Err(LogError::OneJsonLine { name, bytes });
+        }
+        let skipped = if skipped == Skipped::default() {
+            "only empty lines".to_owned()
+        } else {
+            skipped.to_string()
+        };
         let found = description.unwrap_or(skipped);
         return Err(LogError::NotServerLog { name, found });
     };
+    let mut prefixes = Prefixes::learned(&probed);
+    let mut first_source = FirstSource::default();
+    for line in probed.split(|byte| *byte == b'\n') {
+        if let Some(found) = prefixes.split(line) {
+            first_source.add(&found);
+        }
+    }
     lines.unread(&probed, count);
-    let source = source_of_file.unwrap_or_default();
     Ok(Ok(LogFile {
         name,
         head,
         unstamped,
         begin,
-        source,
-        node,
+        source: first_source.source.unwrap_or_default(),
+        node: first_source.node,
+        prefixes,
         lines,
     }))
 }
@@ -295,13 +366,14 @@ fn read_to_end(
     let LogFile {
         name,
         source,
+        mut prefixes,
         mut lines,
         ..
     } = file;
-    let mut prefixes = Prefixes::default();
     let mut opened = vec![(source, first)];
     let mut left_out = 0_u64;
     let mut steps = TimeSteps::default();
+    let mut longest = LongestLines::default();
     loop {
         let number = lines.number + 1;
         let read = lines.next_line().map_err(|source| SourceError {
@@ -334,17 +406,19 @@ fn read_to_end(
             index
         });
         let stamped = Some((found.stamp, found.message()));
-        nodes[index]
-            .collector
-            .read(&found.line, stamped, line.is_complete, &name, number)?;
+        let collector = &mut nodes[index].collector;
+        let unread = collector.unread_lines();
+        collector.read(&found.line, stamped, line.is_complete, &name, number)?;
+        longest.add(line.bytes.len(), collector.unread_lines() - unread);
     }
     steps.check(&name)?;
+    longest.check(&name)?;
     let collector = &mut nodes[first].collector;
     collector.close_file(lines.skipped);
     if left_out > 0 {
         let lines = count_of(left_out, "line");
         collector.add_remark(format!(
-            "{name}: {lines} of more than {SOURCES_MAX} different prefixes, left out"
+            "{name}: the lines have more than {SOURCES_MAX} different prefixes: {lines} with further prefixes left out"
         ));
     }
     if lines.input.is_cut() {

@@ -11,15 +11,23 @@
 //! Lines with different sources may be of different nodes. If the stamp is in a JSON string, the line ends where the
 //! string ends. The other fields of the object are no source, because they may differ in each line.
 //!
+//! In a table (CSV, TSV), columns may follow the message: their separator and number are those after a line of buckets,
+//! whose own end is known. A word of the prefix with another value in each line is the id of the line, and no source.
+//!
 //! The server's syslog sink writes no stamp: the message follows the prefix, and the time is that of the prefix.
 
 use super::text::{self, Stamp, Stamps};
 use memchr::{memchr, memchr_iter, memchr2, memmem};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
 /// Longest prefix that is searched for a stamp, bytes. The longest are the fields of journald's JSON.
 const PREFIX_BYTES_MAX: usize = 4096;
+/// Maximum number of sources of lines in a file. Only a file of hostile lines has more.
+pub(super) const SOURCES_MAX: usize = 256;
+/// Separators between the columns of a table.
+const SEPARATORS: &[u8] = b",;\t|";
 
 /// Splits lines into source and server's line. Caches the last prefix, which most lines share.
 #[derive(Debug, Default)]
@@ -28,11 +36,51 @@ pub(crate) struct Prefixes {
     prefix: Vec<u8>,
     /// True for each byte of `prefix` that belongs to a name of the source.
     in_name: Vec<bool>,
-    /// True if `prefix` ends in a JSON string.
+    /// True if `prefix` ends within a JSON string.
     is_json: bool,
     source: String,
     /// Source of the last line of a syslog sink.
     sink_source: String,
+    /// True for each word of a prefix that is the id of its line.
+    is_id: Vec<bool>,
+    columns: Option<Columns>,
+}
+
+/// Columns after the message in the line of a table.
+#[derive(Debug, Clone, Copy)]
+struct Columns {
+    separator: u8,
+    count: usize,
+}
+
+impl Columns {
+    /// The columns after a line of buckets that begins with its stamp.
+    fn after_buckets(line: &[u8]) -> Option<Self> {
+        let (_, message) = text::split(line)?;
+        let rest = text::after_buckets(text::parts(message)?)?;
+        let separator = *rest.first().filter(|byte| SEPARATORS.contains(byte))?;
+        let count = separators(rest.iter(), separator).count();
+        Some(Self { separator, count })
+    }
+
+    /// `line` without these columns.
+    fn cut(self, line: &[u8]) -> &[u8] {
+        separators(line.iter().rev(), self.separator)
+            .nth(self.count - 1)
+            .map_or(line, |from_end| &line[..line.len() - from_end - 1])
+    }
+}
+
+/// Positions of separators outside quotes.
+fn separators<'a>(
+    bytes: impl Iterator<Item = &'a u8>,
+    separator: u8,
+) -> impl Iterator<Item = usize> {
+    let mut is_quoted = false;
+    bytes.enumerate().filter_map(move |(at, byte)| {
+        is_quoted ^= *byte == b'"';
+        (*byte == separator && !is_quoted).then_some(at)
+    })
 }
 
 /// A server's line, and the source that its prefix names.
@@ -53,6 +101,31 @@ impl SourcedLine<'_, '_> {
 }
 
 impl Prefixes {
+    /// Learns from the beginning of a file which words of its prefixes are ids, and how many columns follow the message.
+    pub(crate) fn learned(lines: &[u8]) -> Self {
+        let mut prefixes = Self::default();
+        let mut values: Vec<HashSet<&[u8]>> = Vec::new();
+        for line in lines.split(|byte| *byte == b'\n') {
+            let Some(at) = Some(0)
+                .filter(|at| is_stamp_at(line, *at))
+                .or_else(|| stamp_at(line))
+            else {
+                continue;
+            };
+            for (index, (_, word)) in prefix_words(&line[..at]).enumerate() {
+                values.resize_with(values.len().max(index + 1), HashSet::new);
+                if is_name(word) {
+                    values[index].insert(word);
+                }
+            }
+            prefixes.columns = prefixes
+                .columns
+                .or_else(|| Columns::after_buckets(&line[at..]));
+        }
+        prefixes.is_id = values.iter().map(|of| of.len() > SOURCES_MAX).collect();
+        prefixes
+    }
+
     /// The server's line in `line`, and its source. `None`: the line has no stamp.
     pub(crate) fn split<'a>(&mut self, line: &'a [u8]) -> Option<SourcedLine<'_, 'a>> {
         let mut at = self.prefix.len();
@@ -68,7 +141,7 @@ impl Prefixes {
                     let stamp_bytes = line.len() - message.len();
                     return Some(SourcedLine {
                         source: "",
-                        line: Cow::Borrowed(line),
+                        line: Cow::Borrowed(self.without_columns(line)),
                         stamp,
                         stamp_bytes,
                     });
@@ -87,7 +160,7 @@ impl Prefixes {
         let line = if self.is_json {
             json_string(&line[at..])
         } else {
-            Cow::Borrowed(&line[at..])
+            Cow::Borrowed(self.without_columns(&line[at..]))
         };
         Some(SourcedLine {
             source: &self.source,
@@ -97,12 +170,17 @@ impl Prefixes {
         })
     }
 
+    fn without_columns<'a>(&self, line: &'a [u8]) -> &'a [u8] {
+        self.columns.map_or(line, |columns| columns.cut(line))
+    }
+
     /// A line of the server's syslog sink: the server writes no stamp, and the stamp of syslog is used.
     fn split_sink<'a>(&mut self, line: &'a [u8]) -> Option<SourcedLine<'_, 'a>> {
         let stamp_bytes = text::message_at(line)?;
         let prefix = &line[..stamp_bytes];
         let stamp = text::syslog_stamp(prefix)?;
-        let names: Vec<_> = names(0, prefix)
+        let names: Vec<_> = words(0, prefix)
+            .filter(|(_, word)| is_name(word))
             .map(|(_, name)| String::from_utf8_lossy(name))
             .collect();
         self.sink_source = names.join(" ");
@@ -125,24 +203,31 @@ impl Prefixes {
     }
 
     fn set_prefix(&mut self, prefix: &[u8]) {
-        let string = string_begin(prefix);
-        let outside = memchr(b'{', prefix)
-            .filter(|_| string.is_some())
-            .unwrap_or(prefix.len());
-        let inside = string.unwrap_or(prefix.len());
         let mut source = Vec::new();
         self.in_name = vec![false; prefix.len()];
-        for (begin, name) in names(0, &prefix[..outside]).chain(names(inside, &prefix[inside..])) {
-            self.in_name[begin..begin + name.len()].fill(true);
-            source.push(String::from_utf8_lossy(name));
+        for (index, (begin, word)) in prefix_words(prefix).enumerate() {
+            if is_name(word) && self.is_id.get(index) != Some(&true) {
+                self.in_name[begin..begin + word.len()].fill(true);
+                source.push(String::from_utf8_lossy(word));
+            }
         }
         self.prefix = prefix.to_vec();
-        self.is_json = string.is_some();
+        self.is_json = string_begin(prefix).is_some();
         self.source = source.join(" ");
     }
 }
 
-/// Begin of the JSON string in which a prefix ends, as in `{"log":"stdout F `.
+/// Words of a prefix, with their positions, without the fields of JSON before the string of the message.
+fn prefix_words(prefix: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let string = string_begin(prefix);
+    let outside = memchr(b'{', prefix)
+        .filter(|_| string.is_some())
+        .unwrap_or(prefix.len());
+    let inside = string.unwrap_or(prefix.len());
+    words(0, &prefix[..outside]).chain(words(inside, &prefix[inside..]))
+}
+
+/// Start of the JSON string within which a prefix ends, as in `{"log":"stdout F `.
 fn string_begin(prefix: &[u8]) -> Option<usize> {
     if prefix.ends_with(b"\"") {
         return Some(prefix.len());
@@ -197,10 +282,10 @@ fn begin_of_stamp(before_zone: &[u8]) -> Option<usize> {
     (letters > 0 && is_word).then_some(begin)
 }
 
-/// Names of the source in `part` of a prefix, with their positions. The part begins at `begin`.
-fn names(begin: usize, part: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
-    let is_separator = |byte: &u8| byte.is_ascii_whitespace() || b":,|<>".contains(byte);
-    let words = without_line_number(part)
+/// Words of `part` of a prefix, with their positions. The part begins at `begin`.
+fn words(begin: usize, part: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let is_separator = |byte: &u8| byte.is_ascii_whitespace() || b":,;|<>".contains(byte);
+    without_line_number(part)
         .split_inclusive(is_separator)
         .scan(begin, move |next, word| {
             let begin = *next;
@@ -210,8 +295,7 @@ fn names(begin: usize, part: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
                 .filter(|(last, _)| is_separator(last))
                 .map_or(word, |(_, word)| word);
             Some((begin, without_pid(word)))
-        });
-    words.filter(|(_, word)| is_name(word))
+        })
 }
 
 /// `asd.log` of `asd.log-1235-`: grep prints `FILE-NUMBER-` before context, and `FILE:NUMBER:` before a match.
@@ -316,7 +400,7 @@ mod tests {
         "Nov 20 2026 23:04:05.123 GMT: INFO (as): (as.c:299) <><>  a \"b\" build 8.0.0.15  <><>";
 
     #[test]
-    fn the_prefix_without_times_and_numbers_is_the_source() {
+    fn the_prefix_of_a_line_without_times_and_numbers_names_its_source() {
         let json = serde_json::to_string(&format!("{LINE}\n"))
             .unwrap()
             .replace('<', "\\u003c");

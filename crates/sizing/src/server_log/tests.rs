@@ -335,6 +335,16 @@ fn a_step_of_the_clock_is_found_from_the_distance_of_lines() {
 }
 
 #[test]
+fn a_log_cut_within_a_histogram_is_reported_with_its_last_line() {
+    let text = log(0, 3, 1);
+    let lines: Vec<&str> = text.lines().collect();
+    for (count, end, number) in [(13, "\n", 13), (12, "\n", 12), (12, &lines[12][..80], 13)] {
+        let cut = format!("{}\n{}", lines[..count].join("\n"), end.trim_start());
+        assert_any_contains!(read_one(cut).remarks, &format!("a.log line {number}: "));
+    }
+}
+
+#[test]
 fn files_of_a_node_are_put_in_order_and_lines_cut_between_them_are_joined() {
     let text = log(0, 20, 1);
     let whole = read_one(&text);
@@ -406,7 +416,7 @@ fn nodes_are_told_apart_by_their_id_or_by_overlapping_times() {
 }
 
 #[test]
-fn oddities_are_counted_and_all_other_lines_are_read() {
+fn nul_bytes_and_overlong_or_garbled_lines_are_counted_and_all_others_are_read() {
     let clean = read_one(log(0, 20, 1));
     let mut text = log(0, 10, 1).into_bytes();
     text.extend([0; 5000]);
@@ -489,12 +499,35 @@ fn a_file_that_is_not_a_log_is_refused_with_its_beginning() {
             b"reads (2002 total)\n (00: 0000001914)\n",
             "first \"reads (2002 total)\"",
         ),
+        (b"\n \nACT version 6.6\n", "found first \"ACT version 6.6\""),
+        (b"\n\n", "found only empty lines"),
         (b"\x7fELF\0\x01\xff\n\0", "binary data"),
         (&[0; 100], "100 NUL bytes"),
     ] {
         let error = read(vec![source("x", bytes)]).unwrap_err().to_string();
         let expected = "reading x - this is not a log of the database: expected";
         assert!(error.contains(expected) && error.contains(found), "{error}");
+    }
+    let lines = [log(0, 200, 1)];
+    let json = serde_json::to_string(&lines).unwrap();
+    for (bytes, texts) in [
+        (
+            &*json,
+            ["one line of JSON of", "jq -r '.. | strings' FILE > NEW"],
+        ),
+        (
+            &json[1..],
+            [
+                "not a log of the database",
+                "found 1 line of more than 65536 bytes",
+            ],
+        ),
+    ] {
+        let error = read(vec![source("x", bytes)]).unwrap_err().to_string();
+        assert!(
+            texts.iter().all(|text| error.contains(text)) && !error.contains("NUL"),
+            "{error}"
+        );
     }
     let logs = read(vec![source("x", ""), source("y", log(0, 3, 1))]).unwrap();
     assert_eq!(logs[0].remarks, ["empty files: x"]);
@@ -755,7 +788,7 @@ fn a_file_with_its_newest_line_first_is_refused_with_the_command_that_reverses_i
     assert_contains!(
         error,
         "a.log",
-        "descending order of time (times go back 19 times, and ahead 0 times)",
+        "descending order of time (the time goes back 19 times, and forward 0 times)",
         "tac FILE > NEW"
     );
     // Lines of a second thread or node, 5 s behind the first.

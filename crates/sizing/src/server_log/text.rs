@@ -145,6 +145,20 @@ pub(crate) fn buckets(text: &[u8]) -> Option<([(usize, u64); BUCKETS_OF_LINE_MAX
     (count > 0).then_some((pairs, count))
 }
 
+/// The text after the buckets of a line of buckets.
+pub(super) fn after_buckets(message: LogMessage<'_>) -> Option<&[u8]> {
+    let mut rest = message.text.trim_ascii_start();
+    if message.file != b"hist.c" || !rest.starts_with(b"(") {
+        return None;
+    }
+    while let Some(inner) = rest.strip_prefix(b"(") {
+        rest = &inner[memchr(b')', inner)? + 1..];
+        let spaces = rest.iter().take_while(|byte| **byte == b' ').count();
+        rest = &rest[spaces..];
+    }
+    Some(rest)
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DriveCounts<'a> {
     /// Empty in old versions.
@@ -510,7 +524,7 @@ impl ByteParser<'_> {
         (count >= digits_min).then_some(value)
     }
 
-    /// A month by its name, or three or more letters of it.
+    /// A month by its name, or by the first three or more letters of the name.
     fn month(&mut self) -> Option<i8> {
         let letters = self
             .0

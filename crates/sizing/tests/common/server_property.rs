@@ -116,7 +116,7 @@ fn assert_log(bytes: &[u8]) -> bool {
     assert_eq!(
         format!("{logs:?}"),
         format!("{in_pieces:?}"),
-        "in pieces of 7 bytes it is the same"
+        "the same if read in pieces of 7 bytes"
     );
     if let [log] = &logs[..] {
         assert_rotated(bytes, log);
@@ -137,7 +137,7 @@ fn assert_node(log: &ServerLog) {
             let grows = pair[0].total <= pair[1].total;
             assert!(
                 grows || restarted(pair[0].timestamp, pair[1].timestamp),
-                "what goes back is a restart"
+                "counts go back only at a restart"
             );
         }
         let differs = |dump: &server_log::Dump| {
@@ -262,7 +262,7 @@ fn assert_iostat(bytes: &[u8]) -> bool {
     assert_eq!(
         format!("{found:?}"),
         format!("{in_pieces:?}"),
-        "in pieces of 7 bytes it is the same"
+        "the same if read in pieces of 7 bytes"
     );
     true
 }
@@ -278,7 +278,7 @@ fn assert_pasted(bytes: &[u8]) -> bool {
     assert_eq!(
         format!("{log:?}"),
         format!("{:?}", read(7).unwrap()),
-        "in pieces of 7 bytes it is the same"
+        "the same if read in pieces of 7 bytes"
     );
     log.is_averages
 }

@@ -141,7 +141,7 @@ fn minute() -> (String, Facts) {
 }
 
 #[test]
-fn sizing_reads_the_same_counts_from_the_log() {
+fn the_parser_of_size_profile_reads_the_counts_that_the_server_logs() {
     let (text, _) = minute();
     let free_wblocks = "/dev/x: free-wblocks (520,80) ";
     assert!(text.contains(free_wblocks), "{text}");

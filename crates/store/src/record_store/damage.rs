@@ -243,7 +243,7 @@ impl Store {
             let losses = volume.losses();
             if self.version.max(volume.number_max()) >= NUMBER_LAST {
                 volume.refuses_writes = true;
-                let what = "which no store reaches - writes are refused - read the records that you need, then erase the device";
+                let what = "which only damage can cause - writes are refused - read the records that you need, then erase the device";
                 let text = format!(
                     "a record, block or mark has a number of at least {NUMBER_LAST}, {what}"
                 );

@@ -765,7 +765,7 @@ fn a_device_with_random_valid_blocks_is_opened_and_used() {
 }
 
 #[test]
-fn a_version_near_the_limit_is_reported_and_writes_are_refused() {
+fn a_record_version_near_the_maximum_is_reported_and_writes_are_refused() {
     let opened_with = |sequence, version, number| {
         let mut contents = DriveContents::new(512, 1);
         let mut block = vec![0; BLOCK as usize];

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn only_namespaces_whose_records_expire_stop_writes() {
+    fn a_large_clock_skew_stops_writes_only_in_namespaces_with_expiration() {
         let mut namespace = NamespaceSettings::new("test");
         assert!(stops_writes(STOP_MS + 1, &namespace) && !stops_writes(STOP_MS, &namespace));
         namespace.nsup_period_sec = 0;

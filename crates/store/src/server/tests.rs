@@ -637,7 +637,7 @@ fn a_connection_with_a_batch_above_the_memory_limit_is_closed_once() {
 }
 
 #[test]
-fn a_stop_answers_pending_requests_and_closes_connections() {
+fn a_stopped_server_closes_its_connections() {
     let Some(bench) = Bench::new(2, ClientLimits::default()) else {
         return;
     };
@@ -714,7 +714,7 @@ fn a_failed_ring_ends_the_server_after_the_other_cores_wrote_their_buffers() {
 }
 
 #[test]
-fn each_of_two_nodes_has_its_own_records_and_copies_of_the_records_of_the_other() {
+fn two_nodes_replicate_and_proxy_records_and_one_takes_over_when_the_other_stops() {
     let listeners = [listener(), listener()];
     let nodes = listeners
         .each_ref()

@@ -220,13 +220,13 @@ fn a_space_beyond_the_drive_or_of_another_tenant_is_refused_with_both_ranges() {
 
 proptest! {
     #[test]
-    fn nothing_that_is_parsed_panics(text in "([a-z\\-]{1,12}( = |\\.)?|[0-9\"\\[\\]{}=.\n]){0,60}") {
+    fn parsing_any_text_never_panics(text in "([a-z\\-]{1,12}( = |\\.)?|[0-9\"\\[\\]{}=.\n]){0,60}") {
         let _ = parse(&text);
         let _ = parse(&format!("{FOUR}{text}"));
     }
 
     #[test]
-    fn spaces_lie_within_the_device_and_apart(
+    fn tenant_spaces_lie_within_the_device_and_do_not_overlap(
         parts in prop::collection::vec((1_u32..60, 0_u32..9, any::<bool>()), 1..12),
         device_bytes in 1_u64..1 << 40,
     ) {

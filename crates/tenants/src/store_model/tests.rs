@@ -425,7 +425,7 @@ fn a_fill_that_defragmentation_cannot_sustain_is_refused_with_the_arithmetic() {
         let petabyte = why(&tenant(Uniform, 128, 0.5, 50), (1 << 32) - 2);
         assert_contains!(
             petabyte,
-            "cannot model 4,294,967,294 write blocks - 103 GB of memory are needed, and "
+            "cannot model 4,294,967,294 write blocks - 103 GB of memory are needed, but only "
         );
     }
     let many = why(&tenant(Sequential, 8_192, 0.5, 50), 1_000_000);

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_meter_ends_after_five_equal_fills_with_their_amplification() {
+    fn the_meter_ends_after_five_drive_fills_of_equal_write_amplification() {
         let (meter, enough) = run(10, 40, |at| if at < SIZE { 1.0 } else { 1.5 });
         assert_eq!(enough, Some(MeasurementEnd::Steady));
         assert_eq!(meter.found().steady_after, Some(6));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_meter_ends_at_its_limit_without_a_steady_state() {
+    fn the_meter_ends_without_a_steady_state_at_its_limit_of_drive_fills() {
         let (meter, enough) = run(10, 7, |at| 1.0 + (at / SIZE) as f64);
         assert_eq!(enough, Some(MeasurementEnd::Fills));
         assert_eq!(meter.found().rounds(), 7);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_between_two_readings_share_the_counted_bytes() {
+    fn bytes_counted_between_two_readings_are_divided_among_the_intervals_between() {
         let (meter, enough) = run(250, 40, |_| 2.0);
         assert_eq!(enough, Some(MeasurementEnd::Steady));
         assert_eq!(meter.found().steady_after, Some(5));

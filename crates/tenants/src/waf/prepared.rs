@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn after_an_ordered_pass_a_drive_of_several_dies_is_steady_from_the_first_octile_on() {
+    fn after_an_ordered_pass_a_drive_of_several_dies_is_steady_from_the_first_interval_on() {
         let text = "sim:ftl+capacity=256MiB+op=15%+superblock=1MiB+channels=4+dies=2+planes=1+page=16KiB+buffer=1MiB+reserve=1";
         let spec: DriveSpec = text.parse().unwrap();
         let of = spec.ftl.clone().unwrap();

@@ -156,7 +156,7 @@ fn a_tenant_without_reads_is_judged_by_its_writes_and_one_without_writes_needs_n
 }
 
 #[test]
-fn handles_that_the_drive_does_not_have_and_devices_that_nobody_named_are_refused() {
+fn missing_placement_handles_and_tenants_without_a_device_are_refused() {
     let refused = |drive: &str| {
         let shape = modified(shape(4 << 30), |it| it.name = drive.to_owned());
         plan(&on(drive, TWO), &shape, 1).unwrap_err().to_string()

@@ -123,7 +123,7 @@ fn the_write_of_an_update_follows_its_read_on_the_same_device_and_is_counted_the
 }
 
 #[test]
-fn cache_threads_bound_what_is_in_flight_however_many_shards_there_are() {
+fn cache_threads_limit_the_page_updates_in_flight_with_any_number_of_shards() {
     for (threads, shards, arrival) in [
         (8, 1, Arrivals::Paced),
         (3, 2, Arrivals::Paced),
@@ -170,7 +170,7 @@ fn cache_threads_bound_what_is_in_flight_however_many_shards_there_are() {
 }
 
 #[test]
-fn every_slot_has_its_buffers() {
+fn there_is_a_read_buffer_for_every_slot_and_write_buffers_for_page_updates() {
     for arrival in [Arrivals::Paced, Arrivals::Act, Arrivals::Closed] {
         for plan in build(
             &ActConfig {
@@ -218,7 +218,7 @@ fn many_cache_threads_on_many_devices_take_little_memory() {
 }
 
 #[test]
-fn a_load_of_reads_writes_nothing() {
+fn an_index_test_without_client_writes_has_no_page_updates() {
     let workload = build(&modified(config(), |it| it.write_reqs_per_sec = 0), 1);
     let streams: Vec<_> = workload
         .layout
@@ -235,7 +235,7 @@ fn a_load_of_reads_writes_nothing() {
 }
 
 #[test]
-fn a_device_without_room_for_a_page_is_named() {
+fn a_device_smaller_than_a_page_is_refused_with_its_name_and_size() {
     let device = DeviceShape::new("/dev/x", 0, 4095, 512);
     let error = build_on(&config(), &[device], 1).unwrap_err().to_string();
     assert_contains!(error, "/dev/x", "4095 bytes");

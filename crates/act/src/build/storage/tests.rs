@@ -77,7 +77,7 @@ fn count(lane: &Lane, seconds: u64) -> usize {
 }
 
 #[test]
-fn every_stream_of_every_device_has_its_share_of_its_exact_rate() {
+fn each_device_gets_its_exact_share_of_the_rate_of_every_stream() {
     for (arrival, shards) in [
         (Arrival::Paced, None),
         (Arrival::Paced, Some(2)),
@@ -116,7 +116,7 @@ fn every_stream_of_every_device_has_its_share_of_its_exact_rate() {
 }
 
 #[test]
-fn each_stream_on_each_device_has_its_first_operation_at_another_time() {
+fn first_operations_of_all_streams_and_devices_are_due_at_different_times() {
     let workload = build(&config(), 1).unwrap();
     assert_eq!(
         distinct(lanes(&workload).map(|(_, lane)| instants(lane).next().unwrap())),
@@ -171,7 +171,7 @@ fn only_the_streams_of_the_configuration_are_recorded() {
 }
 
 #[test]
-fn operations_stay_on_whole_large_blocks_and_land_in_their_cells() {
+fn operations_avoid_the_partial_large_block_at_the_end_and_count_for_their_stream() {
     let all = ActConfig {
         commit_to_device: true,
         tomb_raider: true,
@@ -199,7 +199,7 @@ fn operations_stay_on_whole_large_blocks_and_land_in_their_cells() {
 }
 
 #[test]
-fn every_slot_has_its_buffer() {
+fn there_are_at_least_as_many_buffers_as_slots_with_every_arrival() {
     let every = [
         Arrival::Paced,
         Arrival::Poisson,
@@ -279,14 +279,14 @@ fn service_threads_bound_the_record_operations_over_all_shards() {
 }
 
 #[test]
-fn a_slow_device_cannot_take_the_slots_of_the_others() {
+fn each_stream_on_each_device_has_a_separate_in_flight_limit() {
     let workload = build(&config(), 1).unwrap();
     let found = distinct(lanes(&workload).map(|(_, lane)| lane.limit));
     assert_eq!(found, 9, "one for each stream and device");
 }
 
 #[test]
-fn an_engine_that_carries_few_operations_is_shared_by_the_devices() {
+fn an_engines_limit_of_operations_in_flight_is_divided_among_the_devices() {
     let few = modified(choices(1), |it| it.in_flight_max = Some(300));
     let workload = build_on(&config(), &devices(3), &few).unwrap();
     let plan = &workload.shards[0];
@@ -298,7 +298,7 @@ fn an_engine_that_carries_few_operations_is_shared_by_the_devices() {
 }
 
 #[test]
-fn no_more_are_in_flight_than_the_queue_of_a_device_holds() {
+fn operations_in_flight_on_a_device_do_not_exceed_the_requests_in_its_queue() {
     for shards in [1, 2] {
         let mut devices = devices(3);
         devices[1].queue_requests = Some(128);
@@ -351,7 +351,7 @@ fn histograms() -> ActConfig {
 }
 
 #[test]
-fn sizes_of_a_histogram_are_whole_steps_with_buffers_that_hold_them() {
+fn sizes_drawn_from_a_histogram_are_multiples_of_the_step_and_fit_their_buffers() {
     for (commit_min_bytes, size_within_bucket) in [
         (0, SizeWithinBucket::Paper),
         (4096, SizeWithinBucket::Uniform),
@@ -407,7 +407,7 @@ fn large_sizes_in_a_histogram_take_little_memory() {
 }
 
 #[test]
-fn devices_that_do_not_fit_are_named() {
+fn devices_that_do_not_fit_a_load_and_closed_loops_without_reads_are_refused() {
     let on = |config: &ActConfig, size_bytes, min_io_bytes| {
         let device = DeviceShape::new("/dev/x", 0, size_bytes, min_io_bytes);
         build_on(config, &[device], &choices(1))
@@ -427,7 +427,7 @@ fn devices_that_do_not_fit_are_named() {
 }
 
 #[test]
-fn commits_go_all_over_the_device_in_steps_of_commit_min_bytes() {
+fn commit_writes_are_aligned_to_commit_min_bytes_and_reach_both_ends_of_the_device() {
     let commit = ActConfig {
         commit_to_device: true,
         commit_min_bytes: 4096,
@@ -452,7 +452,7 @@ fn commits_go_all_over_the_device_in_steps_of_commit_min_bytes() {
 }
 
 #[test]
-fn many_operations_a_second_get_several_shards_if_there_are_cpus() {
+fn high_rates_get_several_shards_if_there_are_enough_cpus() {
     let shards = |config: &ActConfig, max| build(config, max).unwrap().shards.len();
     let published = ActConfig {
         read_reqs_per_sec: 550_000,
@@ -476,7 +476,7 @@ fn many_operations_a_second_get_several_shards_if_there_are_cpus() {
 }
 
 #[test]
-fn two_loads_on_devices_that_they_share_have_cells_buffers_and_phases_of_their_own() {
+fn two_loads_on_the_same_devices_have_separate_cells_buffers_and_phases() {
     let all = devices(3);
     let mut run = plan_on(&all);
     let on = |names: &[&str]| ActConfig {

@@ -76,7 +76,7 @@ fn a_settled_step_within_the_limits_ends_after_six_rounds_and_is_held() {
 }
 
 #[test]
-fn on_a_simulated_drive_a_share_near_its_limit_is_seen_over_the_whole_slice() {
+fn on_a_simulated_drive_a_step_near_its_limit_runs_for_the_whole_slice() {
     let (judged, enough) = step(EXACT, RATE, |_| 30);
     assert_eq!(
         (judged.seen, judged.rounds, judged.whole, enough),
@@ -101,7 +101,7 @@ fn shares_that_change_are_judged_once_they_are_settled() {
 }
 
 #[test]
-fn a_window_holds_four_slow_spells_of_this_step_or_of_earlier_ones() {
+fn a_step_is_judged_over_at_least_four_slow_spells_of_this_or_earlier_steps() {
     // Every 10 s, all reads that are due within 0.2 s are slow: 2 % of all reads.
     let stalls = |round| if round % 10 == 5 { 200 } else { 0 };
     let (judged, _) = step(TRY, RATE, stalls);
@@ -201,11 +201,11 @@ fn a_recovery_lasts_until_the_earlier_shares_return() {
     // 2.5 % is within a tenth of the limit.
     assert_eq!(
         enough.as_deref(),
-        Some("the earlier shares returned after 6 rounds")
+        Some("the earlier shares of slow operations returned after 6 rounds")
     );
     assert_eq!(
         (judged.seen, judged.why.as_str()),
-        (Held, "the earlier shares returned")
+        (Held, "the earlier shares of slow operations returned")
     );
     assert!(!judged.has_moved);
     let (judged, _) = step(StepPurpose::Return(earlier.shares), RATE, |_| 35);
@@ -222,7 +222,7 @@ fn a_drive_that_is_slow_to_recover_is_waited_for() {
     });
     assert_eq!(
         enough.as_deref(),
-        Some("the earlier shares returned after 12 rounds")
+        Some("the earlier shares of slow operations returned after 12 rounds")
     );
     assert_eq!(
         (judged.seen, judged.rounds_judged, judged.shares[0].share[0]),

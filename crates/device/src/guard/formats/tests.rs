@@ -113,7 +113,7 @@ fn a_gpt_is_found_at_both_ends_and_with_both_sector_sizes() {
         header.resize(sector as usize, 0);
         header.extend([1; 16]); // one entry in use
         let found = on_device(sector, &header);
-        assert_eq!(found, ["a GPT partition table with 1 partitions"]);
+        assert_eq!(found, ["a GPT partition table with 1 partition"]);
         let found = on_device(SIZE - sector, b"EFI PART");
         assert_eq!(found, ["the backup of a GPT partition table"]);
     }
@@ -127,7 +127,7 @@ fn an_mbr_is_reported_only_with_entries() {
     sector[446 + 16 + 4] = 0x83;
     sector[446 + 16 + 12] = 8;
     let found = on_device(0, &sector);
-    assert_eq!(found, ["an MBR partition table with 1 partitions"]);
+    assert_eq!(found, ["an MBR partition table with 1 partition"]);
     sector[446] = 0x33; // code, not a flag: a boot sector
     assert!(on_device(0, &sector).is_empty());
 }

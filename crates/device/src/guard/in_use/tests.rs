@@ -329,7 +329,7 @@ fn other_path(machine: &Machine, attributes: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_use_of_the_other_path_to_a_drive_is_a_use_of_the_drive() {
+fn a_mount_on_another_path_to_a_drive_counts_as_a_use_of_the_drive() {
     let machine = Machine::new();
     other_path(&machine, &[]);
     assert_eq!(machine.refused("259:0"), "");
@@ -506,7 +506,7 @@ fn a_file_used_as_swap_is_refused() {
 }
 
 #[test]
-fn a_table_that_cannot_be_read_is_noted_once() {
+fn a_mount_table_that_cannot_be_read_is_noted_once() {
     let machine = Machine::new();
     fs::remove_file(machine.tree.root().join("proc/1/mountinfo")).unwrap();
     let mut findings = Objections::default();

@@ -260,7 +260,7 @@ fn one_drive(bench: &Bench, devices: [&str; 2]) -> Guard {
 }
 
 #[test]
-fn two_paths_to_one_drive_are_one_drive() {
+fn two_paths_to_one_drive_are_not_written_to_together_and_share_their_users() {
     let Some(bench) = Bench::new(&[]) else { return };
     File::create(bench.path("other image"))
         .unwrap()
@@ -279,7 +279,7 @@ fn two_paths_to_one_drive_are_one_drive() {
 
     let both = refused(&[bench.request(), WriteRequest::new(&other, "test")]);
     let why = format!(
-        "refusing to write to {other} - it is another path to the drive of {}, which is named",
+        "refusing to write to {other} - it is another path to the drive of {} (both have",
         bench.device
     );
     assert!(
@@ -308,7 +308,7 @@ fn two_paths_to_one_drive_are_one_drive() {
     let claimed = retry(Duration::from_secs(1), is_busy, || claim(&other)).unwrap();
     let text = refused(&[bench.request()]);
     assert!(
-        text.contains("/dev/sdy, another path to the same drive, reserved for another user"),
+        text.contains("/dev/sdy, another path to the same drive, exclusively"),
         "{text}"
     );
     drop(claimed);
@@ -367,7 +367,7 @@ fn io_on_the_other_path_is_noticed() {
         stop.store(true, Ordering::Relaxed);
         let text = consent.unwrap_err().to_string();
         assert!(
-            text.contains("it is in use by something that could not be found"),
+            text.contains("an unknown program or driver uses it"),
             "{text}"
         );
     });

@@ -55,7 +55,7 @@ impl Drive {
 }
 
 #[test]
-fn a_file_system_needs_a_lasting_name_and_a_path_is_not_enough() {
+fn to_erase_a_file_system_a_lasting_name_is_needed_and_a_path_is_not_enough() {
     let Some(drive) = Drive::new(&[("device/wwid", WWID), ("device/serial", SERIAL)]) else {
         return;
     };
@@ -225,7 +225,7 @@ fn the_path_typed_on_a_terminal_is_enough_because_the_question_shows_the_drive()
 }
 
 #[test]
-fn the_path_consents_for_a_device_without_a_lasting_name() {
+fn the_path_is_accepted_as_erase_name_of_a_device_without_a_lasting_name() {
     let Some(drive) = Drive::new(&[]) else { return };
     let device = drive.bench.device.as_str();
     drive.refused(

@@ -72,7 +72,7 @@ fn hold(way: &str, path: &str) -> Option<Other> {
 }
 
 #[test]
-fn a_use_that_the_main_threads_descriptors_do_not_show_is_found() {
+fn a_use_that_proc_pid_fd_does_not_show_is_found() {
     let Some(bench) = Bench::new(&[]) else { return };
     for way in [
         "mapping",
@@ -102,7 +102,7 @@ fn a_use_that_the_main_threads_descriptors_do_not_show_is_found() {
 }
 
 #[test]
-fn a_device_mapped_through_a_node_elsewhere_is_found() {
+fn a_mapping_of_a_device_through_a_node_outside_dev_is_found() {
     let Some(bench) = Bench::new(&["--partscan"]) else {
         return;
     };
@@ -145,7 +145,7 @@ fn a_file_is_refused_while_its_descriptor_is_in_a_message() {
     };
     let text = consent().unwrap_err().to_string();
     assert!(
-        text.contains("it is open for writing in something that could not be found"),
+        text.contains("an unknown program or driver has it open for writing"),
         "{text}"
     );
     drop(other);

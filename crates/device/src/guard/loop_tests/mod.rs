@@ -175,7 +175,7 @@ fn a_partition_is_refused_while_its_disk_is_in_use_or_named_too() {
         .unwrap_err();
     assert!(
         both.to_string().contains(&format!(
-            "bytes in common with {}, which is named too",
+            "bytes in common with {}, and this run names both",
             bench.device
         )),
         "{both}"
@@ -229,7 +229,7 @@ fn a_device_with_io_of_others_is_refused_with_the_counts() {
         stop.store(true, Ordering::Relaxed);
         let text = text.unwrap_err();
         assert!(
-            text.contains("it is in use by something that could not be found: in 200 ms it did "),
+            text.contains("an unknown program or driver uses it: in 200 ms it did "),
             "{text}"
         );
         assert!(
@@ -260,7 +260,7 @@ fn a_read_only_device_is_refused_and_can_still_be_read() {
         return;
     };
     bench.assert_refused(
-        "it is read-only (the device says so); make it writable (`blockdev --setrw`), or name another device",
+        "it is read-only (the device says so); make it writable (`blockdev --setrw`, or `mount -o remount,rw` for a file), or name another device",
     );
     let target = crate::target::Target::read_only(&bench.device, SIZE).unwrap();
     assert!(!target.is_writable() && target.is_direct() && target.size_bytes() == SIZE);
@@ -277,7 +277,8 @@ fn all_reasons_are_reported_at_once() {
         ..bench.request()
     };
     let text = bench.consent(&request).unwrap_err();
-    let first = " - 3 reasons: (1) its 33554432 bytes are less than the 33554433 bytes of the largest operation";
+    let first =
+        " - 3 reasons: (1) its 33554432 bytes are less than the 33554433 bytes of one operation";
     assert!(text.contains(first), "{text}");
     assert!(
         text.contains("(2) it is read-only") && text.contains("(3) it is open in process"),
@@ -291,9 +292,9 @@ fn a_device_that_is_open_with_o_excl_is_refused() {
     let Some(bench) = Bench::new(&[]) else { return };
     // This process makes the claim, because the process scan skips it: only the kernel shows the claim.
     let claim = claim_of_nobody(&bench.device);
-    bench.assert_refused("the kernel has it reserved for another user (open with O_EXCL: EBUSY)");
+    bench.assert_refused("a mount, a driver or another program holds it exclusively");
     let shared = bench.consent(&bench.shared()).unwrap_err();
-    assert!(shared.contains("the kernel has it reserved"), "{shared}");
+    assert!(shared.contains("holds it exclusively"), "{shared}");
     drop(claim);
     assert!(bench.consent(&bench.shared()).is_ok());
 }
@@ -402,7 +403,7 @@ fn a_partition_table_needs_consent() {
     bench.put(0, &sector);
     assert_asked(
         &bench,
-        "an MBR partition table with 1 partitions; data in 1 of ",
+        "an MBR partition table with 1 partition; data in 1 of ",
     );
 }
 
@@ -521,7 +522,7 @@ fn a_use_that_begins_during_the_question_is_noticed() {
 }
 
 #[test]
-fn stamped_data_needs_no_consent_and_data_with_another_key_does() {
+fn data_stamped_with_the_devices_key_needs_no_consent_and_data_of_another_key_does() {
     let Some(bench) = Bench::new(&[]) else { return };
     let consent = bench.consent(&bench.request()).unwrap();
     let key = consent.stamp_key();
@@ -561,7 +562,7 @@ fn after_the_loss_of_its_record_flashproof_asks_before_it_erases_its_own_data() 
 }
 
 #[test]
-fn one_refused_device_stops_all_and_leaves_no_file() {
+fn one_refused_device_refuses_the_whole_request_and_no_file_is_created() {
     let Some(bench) = Bench::new(&[]) else { return };
     bench.put(0, &[1]);
     let file = bench.path("new");

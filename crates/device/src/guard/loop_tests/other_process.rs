@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Variables that give [`holds_a_consent_when_told_to`] its device and state directory.
+/// Variables that give [`helper_process_holds_a_write_consent`] its device and state directory.
 const HOLD: [&str; 3] = [
     "FLASHPROOF_TEST_HOLD",
     "FLASHPROOF_TEST_HOLD_STATE",
@@ -87,7 +87,7 @@ pub(super) fn run_on(bench: &Bench, shared: bool) -> Other {
     let mut child = Command::new(env::current_exe().unwrap())
         .args([
             "--exact",
-            "guard::loop_tests::other_process::holds_a_consent_when_told_to",
+            "guard::loop_tests::other_process::helper_process_holds_a_write_consent",
             "--nocapture",
         ])
         .env(device, &bench.device)
@@ -107,7 +107,7 @@ pub(super) fn run_on(bench: &Bench, shared: bool) -> Other {
 }
 
 #[test]
-fn holds_a_consent_when_told_to() {
+fn helper_process_holds_a_write_consent() {
     let [device, state, shared] = HOLD.map(env::var);
     let (Ok(device), Ok(state), Ok(shared)) = (device, state, shared) else {
         return;

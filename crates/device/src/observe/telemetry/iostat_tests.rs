@@ -57,7 +57,7 @@ fn recorded_counters_give_the_values_that_iostat_printed() {
 }
 
 #[test]
-fn the_columns_of_known_counters_are_those_of_iostat() {
+fn columns_computed_from_known_counters_have_the_values_of_iostat() {
     // In 2 s: 400 reads of 8 sectors taking 600 ms, 100 writes of 256 sectors taking 1,000 ms.
     let counters = |line: &str| parse_line(line).unwrap().2;
     let before = counters("8 0 sda 1000 5 9000 100 50 7 800 40 3 700 900 0 0 0 0 10 5");

@@ -131,7 +131,7 @@ fn whole_numbers_keep_all_their_digits() {
 }
 
 #[test]
-fn a_device_that_disappears_is_unknown_and_keeps_its_columns() {
+fn a_device_missing_from_diskstats_has_empty_values_and_keeps_its_columns() {
     let host = FakeHost::new();
     let mut sampler = host.sampler(&[DeviceNumber::new(8, 0)]);
     let header = sampler.columns().join(",");
@@ -157,7 +157,7 @@ fn a_device_without_statistics_is_named_by_its_number() {
 }
 
 #[test]
-fn a_drive_with_a_monitor_has_a_temperature() {
+fn a_drive_with_a_hwmon_sensor_has_a_temperature() {
     let host = FakeHost::new();
     host.0.block("8:0", "sys/devices/nvme0/nvme0n1");
     host.0.write_all(

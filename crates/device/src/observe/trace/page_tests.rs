@@ -81,7 +81,7 @@ fn the_length_of_a_long_record_is_read_from_the_word_before_its_data() {
 }
 
 #[test]
-fn time_records_before_a_record_change_its_time() {
+fn time_extends_time_stamps_and_discarded_records_count_for_the_next_record() {
     let top = 1_u64 << 60;
     let discarded = |delta| [with_word(29, delta, 4 + 8), vec![0; 8]].concat();
     for (what, page_ns, before, time_ns) in [

@@ -690,7 +690,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_belongs_to_the_sender_of_its_bio_and_a_following_sector_is_sequential() {
+    fn a_request_belongs_to_the_process_of_its_bio_and_is_sequential_after_the_last_sector() {
         let text = "0.000001 Q R 8 8\n0.000002 D R 8 8\n0.000003 C R 8 8\n0.000004 D R 16 8\n0.000005 D R 900 8\n\
                     0.000006 D R 24 8\n";
         let mut pairing = Pairing::default();

@@ -189,7 +189,7 @@ fn a_dropped_trace_leaves_no_instance_behind() {
 }
 
 #[test]
-fn the_instance_of_a_killed_run_is_removed_by_the_next() {
+fn the_trace_instance_of_a_killed_run_is_removed_by_the_next_run() {
     let Ok(tracefs) = Tracefs::find() else {
         return eprintln!("skipped: tracing needs root");
     };

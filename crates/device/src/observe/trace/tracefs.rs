@@ -34,8 +34,8 @@ pub enum TraceError {
     #[error("cannot trace block requests - no device was given - name at least one block device")]
     NoDevice,
     #[error(
-        "cannot trace block requests - only root (CAP_SYS_ADMIN) may read the kernel's tracepoints, and a kernel that is locked \
-         down refuses them ({}: {source}) - run as root",
+        "cannot trace block requests - only root (CAP_SYS_ADMIN) may read the kernel's tracepoints, and nobody under kernel \
+         lockdown ({}: {source}) - run as root; /sys/kernel/security/lockdown shows the lockdown",
         path.display()
     )]
     NotPermitted { path: PathBuf, source: io::Error },

@@ -202,7 +202,7 @@ fn reads_at_fixed_intervals_wait_exactly_as_long_as_in_a_d_d_c_queue() {
 }
 
 #[test]
-fn a_channel_passes_the_data_of_its_dies_in_turn() {
+fn dies_on_one_channel_transfer_their_data_one_after_the_other() {
     // 64 KiB at 1000 MB/s take 65.536 us. Two dies read in parallel and share the channel.
     let text = "capacity=64MiB+op=50%+precondition=1+channels=1+dies=2+read-us=50+bus-mbps=1000+controller-us=10+superblock=1MiB";
     let mut engine = engine(text);
@@ -213,7 +213,7 @@ fn a_channel_passes_the_data_of_its_dies_in_turn() {
 }
 
 #[test]
-fn a_channel_is_free_while_a_read_is_still_in_the_array() {
+fn a_die_does_not_occupy_its_channel_while_it_reads_its_flash_array() {
     let mut engine = engine(
         "capacity=64MiB+op=50%+channels=1+dies=2+read-us=50+bus-mbps=1000+controller-us=10+superblock=1MiB",
     );

@@ -186,8 +186,9 @@ impl DriveSpec {
         if let Some((name, why, advice)) = spec.without_effect(&given_names) {
             return Err(format!("{name} has no effect {why} - {advice}"));
         }
-        spec.check_stalls()
-            .map_err(|expected| unfit("a stall", parameters, expected))?;
+        spec.check_stalls().map_err(|expected| {
+            format!("stall parameters do not fit together - give {expected}")
+        })?;
         if let Some(ftl) = &mut spec.ftl {
             ftl.complete(spec.capacity_bytes)
                 .map_err(|(name, value, expected)| unfit(name, &value, expected))?;

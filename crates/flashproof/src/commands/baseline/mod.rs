@@ -327,18 +327,10 @@ fn show_plan(
 }
 
 fn summary(series_dir: &SeriesDir, request: &BaselineSetup) -> String {
-    let plan_text = match request.form.jobs() {
-        Some(jobs) => {
-            format!(
-                "in {jobs} jobs and the rounds of a saturation, {} under load",
-                span(request.form.seconds)
-            )
-        }
-        None => "by tests of SNIA's PTS 2.0.2, each run to steady state".to_owned(),
-    };
     format!(
-        "a baseline of {} {plan_text}; state and results: {}{}",
+        "a baseline of {} {}; state and results: {}{}",
         request.devices.join(", "),
+        request.form.text(),
         series_dir.dir.display(),
         series_dir.done_before()
     )
@@ -440,7 +432,8 @@ fn show_conclusion(series_dir: &SeriesDir) -> Result<ExitCode, Failure> {
         let _ = if depth_points.iter().all(|point| point.doubt.is_some()) {
             writeln!(
                 page,
-                "no rating can be predicted from this baseline: the result of each queue depth is in doubt"
+                "no rating can be predicted from this baseline: the result of each queue depth is in doubt - measure \
+                 again on an idle machine"
             )
         } else {
             writeln!(

@@ -30,8 +30,8 @@ pub struct BaselineOptions {
     /// Device to measure: ALL its data is erased. Several devices are measured at the same time, each with its own jobs
     #[arg(value_name = "DEVICE", required = true, value_parser = NonEmptyStringValueParser::new())]
     pub devices: Vec<String>,
-    /// Time under load: 24h characterises a drive, 6h gives a good idea; each job takes at least a second, and all
-    /// jobs together about a minute
+    /// Time under load: 24h to characterise a drive, 6h for a first result; at least about a minute, because each job
+    /// takes a second or more
     #[arg(long = "duration", value_name = "TIME", default_value = "6h", allow_hyphen_values = true, value_parser = seconds)]
     pub seconds: u32,
     /// Same as --duration 10m
@@ -55,7 +55,7 @@ pub struct BaselineOptions {
     pub pts_round: Option<u32>,
     #[command(flatten)]
     pub series: SeriesOptions,
-    /// Do not prepare devices; an empty drive does not show how a used one behaves
+    /// Do not prepare devices; an empty drive is faster than a used drive
     #[arg(long)]
     pub no_prep: bool,
     /// Directory of the series: its state, and a run directory for each job
@@ -401,7 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_valid_sizes_and_depths_are_accepted() {
+    fn block_sizes_are_multiples_of_512_bytes_and_depths_are_powers_of_two_up_to_4096() {
         assert_eq!(
             (block_bytes("4k"), block_bytes("1536"), block_bytes("128k")),
             (Ok(4096), Ok(1536), Ok(131_072))

@@ -13,6 +13,7 @@ mod job;
 pub use job::Job;
 
 use conclusions::baseline::{JobPurpose, PTS_ROUNDS_MAX, Point, Pts, highest, knee, saturated_at};
+use results::format::span;
 use results::steady::ROUNDS_IN_WINDOW;
 
 /// Size of the database's large blocks, as in the profiles and the grid.
@@ -137,6 +138,22 @@ impl BaselineRequest {
     /// Number of jobs, without the rounds of a saturation; `None` if the number depends on when drives are steady.
     pub fn jobs(&self) -> Option<usize> {
         self.pts.is_empty().then(|| self.planned(&[]).len())
+    }
+
+    /// The jobs and their time, as a phrase.
+    pub fn text(&self) -> String {
+        let Some(jobs) = self.jobs() else {
+            return "by tests of SNIA's PTS 2.0.2, each run to steady state".to_owned();
+        };
+        let saturation = if self.read_only {
+            ""
+        } else {
+            " and the rounds of a saturation"
+        };
+        format!(
+            "in {jobs} jobs{saturation}, {} under load",
+            span(self.seconds)
+        )
     }
 
     /// The first SNIA test whose tracking variable needs operations smaller than the drive supports.

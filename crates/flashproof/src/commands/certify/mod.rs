@@ -499,7 +499,7 @@ impl<'a> Certification<'a> {
         }
         let step = &self.steps()[index];
         let rule = match step.rule {
-            Rule::Limits => "passes within the limits",
+            Rule::Limits => "passes if it stays within the limits",
             _ => "passes if it runs to completion, at any latency",
         };
         console::note(&format!(

@@ -21,13 +21,13 @@ pub struct CertifyOptions {
     /// Configuration (of any ACT version) that defines the load of 1x, for all its devices together
     #[arg(long, value_name = "CONFIG")]
     pub config: Option<PathBuf>,
-    /// Stages of 6 hours: a screening, which gives a good idea and certifies nothing
+    /// Stages of 6 hours instead of 24: a screening, not a certification
     #[arg(long, conflicts_with = "duration")]
     pub screen: bool,
     /// Length of a stage [default: 24h; 1h of simulated time on simulated drives]; below 24h a screening
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
     pub duration: Option<u32>,
-    /// With several devices, the one that is tested alone in stages 1 and 2 [default: the first]
+    /// Device to test alone in stages 1 and 2, if there are several devices [default: the first]
     #[arg(long, value_name = "DEVICE")]
     pub single: Option<String>,
     /// Run all stages, even after a failed one
@@ -46,7 +46,7 @@ pub struct CertifyOptions {
     pub series: SeriesOptions,
     #[command(flatten)]
     pub failure_limits: FailureLimitArgs,
-    /// Do not prepare devices; a device that was not prepared, or was discarded since, is then screened, not certified
+    /// Do not prepare devices; a device without a preparation, or discarded since, is only screened, not certified
     #[arg(long)]
     pub no_prep: bool,
     /// Directory of the series: its state, and a run directory for each stage

@@ -272,7 +272,7 @@ impl RunDefinition {
             if matches!(state, FileState::Fresh | FileState::Appended) && job.does[0] {
                 return Err(wrong(
                     &job.name,
-                    "it reads a file that is not written before - give files=shared",
+                    "it reads a file that holds no data before the run - give files=shared",
                 ));
             }
             // Unique, because names of runs and files contain no ~.

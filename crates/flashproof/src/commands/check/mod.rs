@@ -42,6 +42,16 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let Some(name) = &args.name else {
         return console::page(&list()?).map(|()| ExitCode::SUCCESS);
     };
+    if let (Some(second), [others @ .., path]) = (&args.path, &args.excess[..]) {
+        let names = [&[name.clone(), second.clone()], others].concat().join(",");
+        return Err(Failure::usage(format!(
+            "cannot check {} - only one path is possible, and several checks are joined by commas - run flashproof check \
+             {} {}",
+            quoted(path),
+            shell_quoted(&names),
+            shell_quoted(path)
+        )));
+    }
     match name.as_str() {
         "durability" => return check_durability(args),
         "witness" => return serve_witness(args),

@@ -449,8 +449,8 @@ fn overwritten(
     let is_new = matches!(job.state, FileState::Fresh | FileState::Appended);
     (is_new && written.bytes > job.bytes).then(|| {
         format!(
-            "run {}: the job {} wrote {} to a file of {file}, so all writes after the first {file} overwrote blocks, unlike \
-             those of the database: give a larger size, or rate_iops",
+            "run {}: the job {} wrote {} to a file of {file}. After the first {file} the writes overwrote blocks, but the \
+             database writes new blocks: give a larger size, or rate_iops",
             definition.name,
             job.job.name,
             format::bytes(written.bytes as f64),
@@ -512,7 +512,7 @@ fn cache_evidence(
     ((disk_bytes as f64) < job_bytes as f64 * DISK_BYTES_MIN).then(|| {
         let text = |count: u64| format::bytes(count as f64);
         format!(
-            "run {}: the page cache or another layer answered instead of the disk (the jobs {verb} {}, the disk only {})",
+            "run {}: the jobs {verb} {}, but the disk only {}: the page cache or another layer answered instead of the disk",
             definition.name,
             text(job_bytes),
             text(disk_bytes)

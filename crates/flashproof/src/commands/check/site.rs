@@ -138,7 +138,7 @@ impl Site {
             let needed = bytes(next_offset as f64);
             let size = bytes(size_bytes as f64);
             return Err(format!(
-                "its ranges need {needed}, but the device has only {size}; name a larger one"
+                "the files of the check need {needed}, but the device has only {size}; name a larger device"
             ));
         }
         let targets = files
@@ -167,7 +167,9 @@ impl Site {
         if let Err(why) =
             remove_all(dir, names).and_then(|()| dir.sync().map_err(|error| error.to_string()))
         {
-            console::warning(&format!("files of the check stay until its end - {why}"));
+            console::warning(&format!(
+                "cannot remove the files of a run - {why} - trying again at the end of the check"
+            ));
         }
     }
 

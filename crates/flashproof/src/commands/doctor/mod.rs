@@ -72,9 +72,9 @@ fn content_finding(guard_report: &GuardReport) -> Option<Finding> {
         check: "content".to_owned(),
         level: Severity::Note,
         device: Some(guard_report.path.clone()),
-        finding: format!("it holds {}", content(&guard_report.safety)),
-        reason: "a test that writes would erase it".to_owned(),
-        remedy: format!("to allow that: --erase {}", guard_report.erase_name),
+        finding: format!("the device holds {}", content(&guard_report.safety)),
+        reason: "a test that writes would erase these data".to_owned(),
+        remedy: format!("to allow the erasure: --erase {}", guard_report.erase_name),
     })
 }
 
@@ -252,7 +252,7 @@ fn evidence_text(evidence: &Evidence) -> String {
             samples,
             samples_tried,
             ..
-        } => format!("data in {samples} of {samples_tried} samples"),
+        } => format!("data in {samples} of {samples_tried} sampled blocks"),
         other => other.to_string(),
     }
 }
@@ -262,7 +262,7 @@ fn why(guard_report: &GuardReport) -> String {
     match &guard_report.safety {
         EraseSafety::Yes => String::new(),
         EraseSafety::Asks(_) => format!(
-            "a test would erase it: needs --erase {}",
+            "a test would erase these data: needs --erase {}",
             guard_report.erase_name
         ),
         EraseSafety::No(reasons) => {
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_one_phrase_and_the_number_of_others() {
+    fn an_unsafe_device_is_shown_with_the_first_reason_and_the_number_of_other_reasons() {
         let reasons = || vec![RefusalReason::Claimed, RefusalReason::FileWithoutSize];
         let outlook = |safety| GuardReport {
             path: "/dev/x".into(),
@@ -371,7 +371,7 @@ mod tests {
         };
         let text = why(&outlook(EraseSafety::No(reasons())));
         assert!(
-            text.starts_with("the kernel has it reserved") && text.ends_with(", and 1 more"),
+            text.starts_with("a mount, a driver or another") && text.ends_with(", and 1 more"),
             "{text}"
         );
         assert!(!text.contains("name another device"), "{text}");
@@ -382,10 +382,13 @@ mod tests {
             at: 1080,
         }]));
         assert_eq!(content(&asked.safety), "ext4 file system");
-        assert_eq!(why(&asked), "a test would erase it: needs --erase S123");
+        assert_eq!(
+            why(&asked),
+            "a test would erase these data: needs --erase S123"
+        );
         let told = content_finding(&asked).unwrap();
-        assert_eq!(told.finding, "it holds ext4 file system");
-        assert_eq!(told.remedy, "to allow that: --erase S123");
+        assert_eq!(told.finding, "the device holds ext4 file system");
+        assert_eq!(told.remedy, "to allow the erasure: --erase S123");
         assert!(content_finding(&outlook(EraseSafety::Yes)).is_none());
     }
 }

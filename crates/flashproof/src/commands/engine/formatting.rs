@@ -47,8 +47,8 @@ pub fn write_headers(devices: &[(Arc<Target>, DeviceHeader)]) -> Result<(), Stri
                 .and_then(|mut transfers| transfers.write(offset, &header.to_bytes()));
             written.map_err(|error| {
                 format!(
-                    "cannot write the header of {} at byte {offset} - {error} - replace the device, after a copy of its \
-                     records",
+                    "cannot write the header of {} at byte {offset} - {error} - copy the records to another device, and \
+                     replace this device",
                     target.name()
                 )
             })?;

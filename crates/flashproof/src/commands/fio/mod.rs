@@ -468,9 +468,9 @@ fn describe(loads: &[FioLoad]) -> String {
             ", through the page cache (direct=0)"
         };
         let loops = match load.jobs().filter(|job| job.has_rates()).count() {
-            0 => "closed loop: operations that a stall delays are not counted",
+            0 => "closed loop: latencies leave out the wait of operations that a stall delays",
             open if open == load.jobs().count() => {
-                "open loop: operations that a stall delays count as waiting"
+                "open loop: latencies include the wait of operations that a stall delays"
             }
             _ => "open loop for jobs with a rate, closed loop for the others",
         };

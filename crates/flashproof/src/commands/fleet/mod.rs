@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_page_in_the_directory_of_the_campaign_has_links() {
+    fn a_report_page_has_links_only_if_saved_below_the_directory_of_the_campaign() {
         let dir = fs::canonicalize(env!("CARGO_MANIFEST_DIR")).unwrap();
         for (page, base) in [
             ("lab.html", Some("./")),

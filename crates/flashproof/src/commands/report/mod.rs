@@ -136,8 +136,7 @@ fn recorded_checks(dirs: &[PathBuf]) -> Result<Option<Checks>, Failure> {
                 Some(check) => checks.push(rejudged(check, &dir)?),
                 None => not_run.push(NotRun {
                     name,
-                    why: "there is no result: it still runs, was stopped, or could not run"
-                        .to_owned(),
+                    why: "the check still runs, was stopped, or could not run".to_owned(),
                 }),
             }
         }

@@ -41,7 +41,7 @@ pub struct ReportArgs {
 
 #[derive(Args, Debug)]
 pub struct CompareArgs {
-    /// Directories of runs or of series (certify, rate), each as DIR or NAME=DIR
+    /// Directories of runs or of series (certify, rate, baseline), each as DIR or NAME=DIR
     #[arg(required = true, value_name = "DIR", value_parser = parse_named_dir)]
     pub dirs: Vec<CandidateDir>,
     #[command(flatten)]

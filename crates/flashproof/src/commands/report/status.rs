@@ -51,7 +51,7 @@ fn text(status: &DirStatus, args: &StatusArgs) -> serde_json::Result<String> {
 
 /// Exit codes of directories that need attention, the worst first, each with its state in the summary.
 const WORST_FIRST: [(u8, &str); 3] = [
-    (3, "unreadable or not all run"),
+    (3, "unreadable or incomplete"),
     (1, "failed"),
     (4, "invalid"),
 ];

@@ -6,6 +6,7 @@ use crate::commands::size::config::options::ConfigArgs;
 use crate::commands::size::profile::options::SizeArgs;
 use crate::commands::size::select::options::SelectArgs;
 use clap::Subcommand;
+use engine::DeviceName;
 use session::failure::Failure;
 use std::process::ExitCode;
 pub mod align;
@@ -34,6 +35,18 @@ pub enum Sizing {
     /// Write the configuration of a test: by questions, by options, or from a configuration of any ACT version
     #[command(after_long_help = crate::examples::lay_out_examples(include_str!("config/examples.txt")))]
     Config(Box<ConfigArgs>),
+}
+
+/// Parses the name of a single device.
+fn one_device(text: &str) -> Result<DeviceName, String> {
+    let text = text.trim();
+    if text.contains([',', ';', ' ']) {
+        return Err(
+            "several devices are named, but the option takes one - give one device".to_owned(),
+        );
+    }
+    text.parse::<DeviceName>()
+        .map_err(|error| error.to_string())
 }
 
 pub fn run(step: &Sizing) -> Result<ExitCode, Failure> {

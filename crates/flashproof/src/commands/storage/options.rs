@@ -150,6 +150,9 @@ pub fn restrict_to_tenants(tenants: clap::Command) -> clap::Command {
                 .action(clap::ArgAction::Set)
                 .help("Device of the tenants without a device of their own, or a simulated drive: \"sim:\", \"sim:ftl+op=12%\"")
         })
+        .mut_arg("duration", |duration| {
+            duration.help("Length of the test, instead of duration-sec of the file: 24h, 10m, or a number of seconds")
+        })
         .mut_arg("as_act", |as_act| as_act.hide(true).conflicts_with("configs"))
 }
 

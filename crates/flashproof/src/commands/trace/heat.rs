@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_of_any_length_fits_and_no_request_is_lost() {
+    fn a_heat_map_has_a_bounded_number_of_columns_and_counts_every_request() {
         let mut heat = OffsetHeat::default();
         for second in 0..10_000_u64 {
             heat.add(5 + second * 1_000_000_000, 300_000);

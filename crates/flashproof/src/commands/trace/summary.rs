@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn few_sizes_are_counted_exactly_and_many_by_powers_of_two_without_loss() {
+    fn up_to_32_request_sizes_are_counted_exactly_and_more_are_grouped_by_powers_of_two() {
         let mut summary = Summary::default();
         (1..=32).for_each(|sectors| summary.add(&request(sectors, 1)));
         let key = (DeviceNumber::new(7, 0), EventOp::Read);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_separate_processes_is_bounded() {
+    fn processes_above_the_maximum_are_counted_together_as_others() {
         let mut summary = Summary::default();
         (0..10_000).for_each(|pid| summary.add(&request(8, pid + 1)));
         assert!(summary.tasks.len() <= TASKS_MAX + 1);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_a_completion_is_counted_and_has_no_time() {
+    fn a_request_without_a_completion_counts_as_unfinished_and_the_trace_lasts_until_its_issue() {
         let mut summary = Summary::default();
         summary.add(&request(8, 1));
         summary.add(&BlockRequest {

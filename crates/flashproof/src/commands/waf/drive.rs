@@ -42,7 +42,8 @@ impl MeasuredDrive {
         if facts.max_discard_bytes.unwrap_or(0) == 0 {
             return Err(cannot_measure(
                 path,
-                "it does not support deallocation, with which every arrangement begins - name another drive",
+                "it does not support discard (TRIM, deallocate), but every arrangement begins with a discard of the \
+                 whole device - name another drive",
             ));
         }
         let gone = "the drive has no device number in the kernel - check that it is still there";
@@ -130,8 +131,8 @@ impl MeasuredDrive {
         ];
         if let Some(part) = &self.facts.partition {
             remarks.push(format!(
-                "the device is a partition: the rest of /dev/{} is either free flash, or data of others that the drive \
-                 moves",
+                "the device is a partition, and the rest of /dev/{} affects the result: free space there acts as \
+                 over-provisioning, and the drive's garbage collection also moves the data there",
                 part.disk
             ));
         }

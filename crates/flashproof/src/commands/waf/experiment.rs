@@ -387,7 +387,9 @@ fn sweep_point(setup: &Setup, arrangement: Arrangement) -> SweepPoint {
             Some(waf) => SweepPoint::Waf(waf),
             None => {
                 let fills_max = setup.fills_max;
-                SweepPoint::Missing(format!("not steady within {fills_max} drive fills"))
+                SweepPoint::Missing(format!(
+                    "not steady within {fills_max} drive fills - give a larger --max-fills"
+                ))
             }
         },
         Err(why) => SweepPoint::Missing(why.to_string()),

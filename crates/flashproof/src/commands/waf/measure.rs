@@ -113,8 +113,8 @@ fn measure_arrangements(
     let plans = arrangements(&waf_request.arrange, &drive, tenants)?;
     if measurement.consent.erase.is_empty() && std::env::var_os(ERASE_VARIABLE).is_none() {
         return Err(Failure::usage(format!(
-            "cannot measure on {path} without --erase - the device is opened again before each of {}, hours apart, \
-             when nobody can answer a question - give its serial number: --erase",
+            "cannot measure on {path} without --erase - the device is opened before each of {}, hours apart, and nobody \
+             may be there to consent - give --erase with the serial number of the drive",
             format::count(2 * plans.len() as u64, "step")
         )));
     }
@@ -291,9 +291,9 @@ impl ArrangementRun<'_> {
             && counted.media as f64 <= counted.host as f64 * (1.0 + OTHERS)
         {
             report.remarks.push(format!(
-                "{name}: media writes hardly exceed host writes: either blocks become invalid together, or the drive \
-                 had enough free flash and collected nothing yet, for example if the namespace or partition is a small \
-                 part of it"
+                "{name}: write amplification is close to 1: either blocks become invalid together, or the drive had \
+                 enough free flash and has not collected garbage yet, for example if the namespace or partition is a \
+                 small part of the drive"
             ));
         }
         let timed = observer.timed(self.drive.facts.size_bytes);
@@ -391,8 +391,8 @@ impl ArrangementRun<'_> {
             for piece in target.discard(0..size_bytes) {
                 piece.map_err(|error| {
                     Failure::device(format!(
-                        "cannot deallocate {} - {error} - without deallocation, arrangements would begin in \
-                         different states",
+                        "cannot discard {} - {error} - name another drive: without a discard, the arrangements \
+                         would begin in different states",
                         target.name()
                     ))
                 })?;

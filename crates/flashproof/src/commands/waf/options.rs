@@ -8,6 +8,10 @@ use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use tenants::waf::Arrangement;
 
+/// Help of `--arrange` for a measurement. Dedicated drives are only computed.
+const MEASURED_ARRANGEMENTS: &str = "Arrangements: shared (no handles), fdp (a handle for each tenant) [default: all \
+                                     that the drive supports]";
+
 /// Commands about a drive's write amplification.
 #[derive(Subcommand)]
 pub enum Waf {
@@ -15,7 +19,10 @@ pub enum Waf {
     #[command(after_long_help = crate::examples::lay_out_examples(include_str!("model-examples.txt")))]
     Model(Box<WafModelArgs>),
     /// Measure a drive's write amplification from its counters; ERASES the drive
-    #[command(after_long_help = crate::examples::lay_out_examples(include_str!("measure-examples.txt")))]
+    #[command(
+        mut_arg("arrange", |arrange| arrange.help(MEASURED_ARRANGEMENTS)),
+        after_long_help = crate::examples::lay_out_examples(include_str!("measure-examples.txt"))
+    )]
     Measure(Box<WafMeasureArgs>),
     /// Compare preparations for random writes on a simulated drive
     #[command(after_long_help = crate::examples::lay_out_examples(include_str!("prep-examples.txt")))]

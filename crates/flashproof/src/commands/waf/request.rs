@@ -290,9 +290,9 @@ fn remarks(report: &WafReport, rating: &EnduranceRating) -> Vec<String> {
     ];
     if report.arrangements.iter().any(|one| one.years.is_some()) {
         remarks.push(format!(
-            "years: at the file's rates, until the rated endurance ({} for the simulated capacity) is used up; the \
-             rating is taken as a limit of media writes, its most pessimistic meaning (manufacturers rate host writes \
-             at an amplification that they seldom state)",
+            "years: time until media writes at the file's rates use up the rated endurance ({} for the simulated \
+             capacity). This is pessimistic: manufacturers rate host writes, at a write amplification that they seldom \
+             state",
             match rating.endurance() {
                 Some(Endurance::TerabytesWritten(tb)) => format!("{tb} TB written"),
                 Some(Endurance::DriveWritesPerDay(n)) =>

@@ -1,6 +1,6 @@
 //! Reads the header: everything before the first chunk.
 
-use super::lines::{self, Dialect, LogLine, LogLines};
+use super::lines::{self, Dialect, LogLine, LogLines, Prefix};
 use super::{HISTOGRAMS_MAX, HeaderPart, LogHeader, LogReadError};
 use crate::act_log::{
     DERIVED_TITLE, NAMES_TITLE, SETTINGS_TITLE, Test, WRITTEN_BY, WRITTEN_BY_TAIL,
@@ -174,28 +174,47 @@ fn read_old(lines: &mut HeaderLines<'_, '_>, header: &mut LogHeader) -> Result<(
     }
 }
 
-/// Reads the version line. Lines before the banner are foreign and skipped.
+/// Reads the version line. Lines before the banner are foreign and skipped. Text before the version is the prefix of each
+/// line that follows.
 fn version(lines: &mut HeaderLines<'_, '_>) -> Result<(String, Dialect), LogReadError> {
-    const EXPECTED: &str = "\"ACT version 6.x\"";
+    const EXPECTED: &str = "a log of ACT 3, 4, 5 or 6 with the line \"ACT version N.N\"";
     loop {
         let line = lines.next(EXPECTED)?;
+        if let Some((format, command)) = other_format(&line.text) {
+            let found = format!("{format}, which \"{command}\" reads");
+            return Err(lines.error(line.number, EXPECTED, found));
+        }
         let old_version = line
             .text
-            .strip_prefix(Dialect::OLD_VERSION)
-            .map(|rest| rest.split(' ').next().unwrap_or(rest));
-        let Some(version) = line.text.strip_prefix(Dialect::VERSION).or(old_version) else {
-            if line.number > PREAMBLE_LINES_MAX {
-                return Err(lines.wrong(&line, EXPECTED));
+            .split_once(Dialect::OLD_VERSION)
+            .map(|(prefix, rest)| (prefix, rest.split(' ').next().unwrap_or(rest)));
+        let version = line.text.split_once(Dialect::VERSION).or(old_version);
+        let dialect =
+            version.and_then(|(_, version)| Dialect::from_version(version, old_version.is_some()));
+        match (version, dialect) {
+            (Some((prefix, version)), Some(dialect)) => {
+                lines.lines.prefix = Prefix::of(prefix);
+                return Ok((version.to_owned(), dialect));
             }
-            continue;
-        };
-        let dialect = Dialect::from_version(version, old_version.is_some());
-        let unknown = || LogReadError::Version {
-            line: line.number,
-            version: version.to_owned(),
-        };
-        return Ok((version.to_owned(), dialect.ok_or_else(unknown)?));
+            (Some(("", version)), None) => {
+                return Err(LogReadError::Version {
+                    line: line.number,
+                    version: version.to_owned(),
+                });
+            }
+            _ if line.number > PREAMBLE_LINES_MAX => return Err(lines.wrong(&line, EXPECTED)),
+            _ => {}
+        }
     }
+}
+
+/// If `line` is of another program: the program's output, and the command that reads it.
+fn other_format(line: &str) -> Option<(&'static str, &'static str)> {
+    if line.contains(" GMT: INFO (") {
+        return Some(("a log of the database", "flashproof latency server"));
+    }
+    let is_iostat = line.starts_with("Device") && line.contains("%util");
+    is_iostat.then_some(("output of iostat", "flashproof size profile --iostat"))
 }
 
 fn test(lines: &mut HeaderLines<'_, '_>) -> Result<Test, LogReadError> {
@@ -217,6 +236,13 @@ fn written_by(lines: &mut HeaderLines<'_, '_>) -> Result<String, LogReadError> {
     loop {
         let line = lines.next("an empty line after the banner")?;
         if line.text.is_empty() {
+            return Ok(writer);
+        }
+        if Test::ALL
+            .iter()
+            .any(|test| line.text == test.configuration_title())
+        {
+            lines.lines.add_empty_lines(line);
             return Ok(writer);
         }
         if let Some(rest) = line.text.strip_prefix(WRITTEN_BY) {

@@ -8,7 +8,7 @@
 //! reports. Source: `act.c` of ACT 3.0 and 4.0, `src/storage/act_storage.c` of ACT 5.0 to 6.6.
 
 use super::LogReadError;
-use crate::act_log::Input;
+use crate::act_log::{DERIVED_TITLE, Input, NAMES_TITLE, SETTINGS_TITLE};
 use memchr::memmem::Finder;
 use memchr::{memchr, memchr_iter};
 use std::io::{ErrorKind, Read};
@@ -55,9 +55,47 @@ impl LogLine {
     }
 }
 
+/// White space in a prefix.
+const BLANKS: [char; 2] = [' ', '\t'];
+
+/// Shape of the text that `kubectl logs --prefix`, `docker logs -t`, `ts` or the journal puts before each line: a number
+/// of words, whose text can differ in each line, and the blanks after the last word.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Prefix {
+    words: usize,
+    blanks: usize,
+}
+
+impl Prefix {
+    pub(super) fn of(text: &str) -> Self {
+        Self {
+            words: text.split_ascii_whitespace().count(),
+            blanks: text.len() - text.trim_end_matches(BLANKS).len(),
+        }
+    }
+
+    /// `line` without its prefix. A line with fewer words has no prefix, and stays.
+    fn strip(self, line: &str) -> &str {
+        let mut rest = line;
+        for _ in 0..self.words {
+            rest = rest.trim_start_matches(BLANKS);
+            if rest.is_empty() {
+                return line;
+            }
+            rest = &rest[rest.find(BLANKS).unwrap_or(rest.len())..];
+        }
+        (0..self.blanks).fold(rest, |rest, _| rest.strip_prefix(BLANKS).unwrap_or(rest))
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct LogLines<'a> {
     input: Input<'a>,
+    pub(super) prefix: Prefix,
+    /// True if the log lost its empty lines, as in the journal. An empty line is then added before each block.
+    lacks_empty_lines: bool,
+    /// The line to return next.
+    pending: Option<LogLine>,
     number: u64,
     window: Vec<u8>,
     /// Position of the next byte to return, in the window.
@@ -73,6 +111,9 @@ impl<'a> LogLines<'a> {
         let window = vec![0; WINDOW_BYTES];
         Self {
             input,
+            prefix: Prefix::default(),
+            lacks_empty_lines: false,
+            pending: None,
             number: 0,
             window,
             at: 0,
@@ -94,7 +135,16 @@ impl<'a> LogLines<'a> {
         self.number
     }
 
+    /// Called with the first line of a block, if the empty line before the block is missing.
+    pub(super) fn add_empty_lines(&mut self, line: LogLine) {
+        self.lacks_empty_lines = true;
+        self.pending = Some(line);
+    }
+
     pub(super) fn next(&mut self) -> Result<Option<LogLine>, LogReadError> {
+        if self.pending.is_some() {
+            return Ok(self.pending.take());
+        }
         let mut searched = 0;
         let end = loop {
             let rest = &self.window[self.at..self.filled];
@@ -115,21 +165,32 @@ impl<'a> LogLines<'a> {
         let bytes = &self.window[self.at..self.at + end];
         self.at += end;
         self.number += 1;
-        let text = String::from_utf8_lossy(bytes)
-            .trim_end_matches(['\n', '\r'])
-            .to_owned();
+        let text = String::from_utf8_lossy(bytes);
+        let text = self.prefix.strip(text.trim_end_matches(['\n', '\r']));
         self.devices_fell_behind |= text.ends_with(DEVICES_FELL_BEHIND);
-        Ok(Some(LogLine {
+        let line = LogLine {
             number: self.number,
-            text,
+            text: text.to_owned(),
             has_newline: bytes.ends_with(b"\n"),
-        }))
+        };
+        if self.lacks_empty_lines && begins_block(&line.text) {
+            self.pending = Some(line);
+            return Ok(Some(LogLine {
+                number: self.number,
+                text: String::new(),
+                has_newline: true,
+            }));
+        }
+        Ok(Some(line))
     }
 
     /// Skips a report: everything before the next line that `report` finds, see [`Dialect::report`]. Returns false and
     /// skips nothing if no such line follows (this is the last report of the file), or if the line before the found
     /// line is not empty (it is a message, or lines are missing).
     pub(super) fn skip_to(&mut self, report: &Finder<'_>) -> Result<bool, LogReadError> {
+        if self.prefix != Prefix::default() || self.lacks_empty_lines {
+            return Ok(false);
+        }
         let mut searched = 0;
         loop {
             let rest = &self.window[self.at..self.filled];
@@ -190,6 +251,13 @@ impl<'a> LogLines<'a> {
             complete_sec: 0,
         }
     }
+}
+
+/// True for the first line of a block or of a report, before which the tests of ACT 5 and later print an empty line.
+fn begins_block(text: &str) -> bool {
+    [DERIVED_TITLE, SETTINGS_TITLE, NAMES_TITLE].contains(&text)
+        || text.contains(" size = ")
+        || text.starts_with(Dialect::Act6.after()) && text.ends_with(" sec:")
 }
 
 /// True for a message that ACT can print at any time, even among the histogram names. ACT's signal handlers print

@@ -1,10 +1,11 @@
 //! Reads ACT's log as a stream: first the header, then chunk after chunk.
 //!
 //! The reader is strict, because a misread log gives a wrong verdict: names and their order must match the header,
-//! buckets must ascend and add up to their total, and counts must never shrink. The reader tolerates two deviations:
+//! buckets must ascend and add up to their total, and counts must never shrink. The reader tolerates these deviations:
 //!
 //! * Other lines between any two lines of reports, which are skipped: ACT's threads print while its main thread reports,
 //!   and standard error may go to the same file. In the header, only known messages of ACT are tolerated.
+//! * A prefix of each line, as of the version line, and missing empty lines: containers and the journal print logs so.
 //! * A missing tail, because runs get killed. An incomplete end of the file is dropped, and [`ActLogReader::truncation`]
 //!   reports it.
 //!

@@ -269,6 +269,78 @@ fn foreign_lines_are_skipped_anywhere_among_reports() {
     }
 }
 
+/// `text` with `prefix` before each line; N in the prefix is the number of the line.
+fn prefixed(prefix: &str, text: &str) -> String {
+    let lines = text.lines().enumerate();
+    lines
+        .map(|(n, line)| format!("{}{line}\n", prefix.replace('N', &n.to_string())))
+        .collect()
+}
+
+#[test]
+fn a_log_behind_the_prefixes_of_containers_and_journals_is_read() {
+    for log in [COMMIT, ACT5, ACT4] {
+        let (clean, chunks) = read(log);
+        for prefix in [
+            "[pod/act-0/act] ",
+            "2026-11-20T23:04:05.Nz ",
+            "Nov 20 23:04:N ",
+            "Dec  1 23:04:N host act_storage[42]: ",
+            "act-1  | ",
+            "> ",
+            "    ",
+        ] {
+            let text = prefixed(prefix, log);
+            let (reader, found) = read(&text);
+            assert_eq!(
+                (reader.header(), &found),
+                (clean.header(), &chunks),
+                "{prefix}"
+            );
+            // An editor or a mail program can remove blanks at the ends of lines.
+            let trimmed: String = text
+                .lines()
+                .map(|line| format!("{}\n", line.trim_end()))
+                .collect();
+            assert_eq!(read(&trimmed).1, chunks, "{prefix}");
+        }
+    }
+}
+
+#[test]
+fn a_log_without_its_empty_lines_is_read() {
+    for log in [STORAGE, COMMIT, INDEX, ACT5] {
+        let (clean, chunks) = read(log);
+        let lines: Vec<_> = log.lines().filter(|line| !line.is_empty()).collect();
+        let text = lines.join("\n") + "\n";
+        for text in [
+            text.clone(),
+            prefixed("Nov 20 23:04:05 host act[N]: ", &text),
+        ] {
+            let (reader, found) = read(&text);
+            assert_eq!((reader.header(), &found), (clean.header(), &chunks));
+            let (_, found) = read(&text[..text.len() - 20]);
+            assert!(chunks.starts_with(&found) && found.len() + 1 >= chunks.len());
+        }
+    }
+}
+
+#[test]
+fn a_log_of_another_program_is_refused_with_the_command_that_reads_it() {
+    let cases = r#"
+        Nov 20 2026 23:12:17 GMT: INFO (info): (hist.c:319) x | a log of the database, which "flashproof latency server" reads
+        Device  r/s  rkB/s  %util | output of iostat, which "flashproof size profile --iostat" reads
+        see ACT version 6 for that | the end of the file
+    "#;
+    for [line, found] in table(cases) {
+        assert_contains!(
+            error(&format!("\n{line}\n")),
+            "expected a log of ACT 3, 4, 5 or 6 with the line \"ACT version N.N\"",
+            found
+        );
+    }
+}
+
 #[test]
 fn a_damaged_line_of_a_report_is_not_skipped_as_a_foreign_line() {
     let damaged = |from: &str, to: &str| {

@@ -160,13 +160,14 @@ fn operations_of_an_unjudged_stream_may_be_late_by_max_lag_sec() {
     let verdict = late(2);
     assert_eq!((verdict.outcome, code(&verdict)), (Fail, Late), "{verdict}");
     assert!(
-        texts(&verdict)[0].ends_with("the latest after 11 s (max-lag-sec; at most 0.1 % may)"),
+        texts(&verdict)[0]
+            .ends_with("the latest after 11 s (max-lag-sec; at most 0.1 % may be late)"),
         "{verdict}"
     );
 }
 
 #[test]
-fn a_silence_across_two_slices_counts_as_a_whole() {
+fn a_silence_across_two_slices_counts_as_a_whole_only_with_overlapping_windows() {
     let silent = |step_sec| {
         let mut run = Run::new(1, 4, 8).planned(|plan: &mut JudgePlan| {
             (plan.streams[0].offered_iops, plan.window_step_sec) = (0.0, step_sec)
@@ -213,7 +214,7 @@ fn a_device_may_be_silent_under_a_closed_loop_for_the_share_of_the_largest_thres
 }
 
 #[test]
-fn a_closed_loop_on_a_device_slower_than_the_threshold_is_too_slow_before_it_is_silent() {
+fn a_slow_device_under_a_closed_loop_fails_first_by_its_limit_and_then_by_silence() {
     let closed = |slow_ops| {
         let mut run = Run::new(1, 1, 1).planned(|plan| plan.streams[0].offered_iops = 0.0);
         run.add(|interval| {
@@ -364,7 +365,7 @@ fn the_burst_at_the_start_of_a_closed_loop_is_not_part_of_its_rate() {
 }
 
 #[test]
-fn late_operations_are_counted_without_limits() {
+fn a_run_without_limits_reports_how_many_operations_were_late() {
     let late = |late_ops: u64| {
         let mut run = Run::new(1, 1, 1).planned(|plan| plan.sla = Sla::UNLIMITED.parse().unwrap());
         run.add(|interval| {

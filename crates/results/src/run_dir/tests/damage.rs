@@ -307,7 +307,7 @@ fn a_recorded_file_name_outside_the_directory_is_damage_and_is_not_read() {
 }
 
 #[test]
-fn devices_are_compared_by_their_current_names_and_damaged_runs_are_refused() {
+fn results_by_device_use_current_device_names_and_damaged_runs_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     write_run(dir.path(), &manifest(2, 3, 1), 3);
     let run = read(dir.path()).unwrap();
@@ -359,7 +359,7 @@ fn a_failure_before_the_damage_stays_a_failure() {
 }
 
 #[test]
-fn a_verdict_that_does_not_follow_from_the_tables_is_remarked() {
+fn a_recorded_verdict_that_does_not_follow_from_the_tables_gets_a_remark() {
     let dir = tempfile::tempdir().unwrap();
     let verdict = write_run(dir.path(), &manifest(1, 3, 1), 3);
     let from = format!(

@@ -10,7 +10,7 @@ const DIR_VARIABLE: &str = "FLASHPROOF_TEST_KILLED_RUN_DIR";
 /// Not a test: the test below starts this run in another process and kills it.
 #[test]
 #[ignore = "run by the test below"]
-fn writes_until_killed() {
+fn helper_process_writes_a_run_until_it_is_killed() {
     let Some(dir) = env::var_os(DIR_VARIABLE) else {
         return;
     };
@@ -32,7 +32,7 @@ fn a_killed_run_keeps_every_interval_that_was_synced() {
         let mut child = Command::new(&program)
             .args([
                 "--exact",
-                "run_dir::tests::kill::writes_until_killed",
+                "run_dir::tests::kill::helper_process_writes_a_run_until_it_is_killed",
                 "--ignored",
                 "--nocapture",
             ])

@@ -220,6 +220,23 @@ fn a_path_without_a_run_is_described_with_a_remedy() {
         message(&dir)
             .contains("there is no run: the directory holds other files; give the directory of a")
     );
+    let log = include_bytes!("../../../tests/data/act-storage-interval2.log");
+    fs::write(dir.join("log"), log).unwrap();
+    let of_log = dir_kind(&dir.join("log")).unwrap_err().to_string();
+    assert_contains!(
+        of_log,
+        "/log - it is an ACT log, and a run is a directory; "
+    );
+    assert_contains!(
+        of_log,
+        &format!("\"flashproof latency {}/log\"", dir.display())
+    );
+    fs::write(dir.join(PROFILE), "{}").unwrap();
+    assert_contains!(
+        message(&dir),
+        "the directory holds a load profile (profile.json), not a run; compute drives for it by \"flashproof size \
+         select --published all --profile /d/profile.json\""
+    );
     for run in ["b", "a", "c", "not"] {
         fs::create_dir(dir.join(run)).unwrap();
     }
@@ -228,7 +245,19 @@ fn a_path_without_a_run_is_described_with_a_remedy() {
     }
     assert_ends_with!(
         message(&dir),
-        "but there are runs below it; \"flashproof report /d\" lists them"
+        "but there are runs below it: a, b, c; give one of them; \"flashproof report /d\" lists them"
+    );
+    fs::create_dir_all(dir.join("ahead/deep")).unwrap();
+    fs::create_dir(dir.join("z")).unwrap();
+    fs::write(dir.join("z").join(SERIES), "").unwrap();
+    assert!(message(&dir).contains("below it: a, b, c, ...; give one of them; "));
+    for run in ["a", "b", "c", "z"] {
+        fs::remove_dir_all(dir.join(run)).unwrap();
+    }
+    fs::write(dir.join("ahead/deep").join(MANIFEST), "").unwrap();
+    assert_ends_with!(
+        message(&dir),
+        "below it: ahead/deep; give one of them; \"flashproof report /d/ahead\" lists them"
     );
     fs::write(dir.join(INTERVALS), "").unwrap();
     let missing = "the manifest is missing, although intervals.csv is there: without the manifest, nobody can";
@@ -240,5 +269,5 @@ fn a_path_without_a_run_is_described_with_a_remedy() {
     fs::write(dir.join(SERIES), "").unwrap();
     assert_eq!(dir_kind(&dir).unwrap(), DirKind::Series);
     assert_contains!(no_run(&dir), "this directory holds a series (series.json)");
-    assert_eq!(dir_kind(&dir.join("a")).unwrap(), DirKind::Run);
+    assert_eq!(dir_kind(&dir.join("ahead/deep")).unwrap(), DirKind::Run);
 }

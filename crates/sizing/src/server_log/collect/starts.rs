@@ -1,13 +1,55 @@
 //! Collects what a server logs at its start: version, node, configuration, sizes of write blocks.
 
 use super::super::text::{self, LogMessage};
-use super::super::{LinePosition, Oddity, Start, same_node};
+use super::super::{LinePosition, Oddity, ServerLog, Start, same_node};
 use super::{LogCollector, RESTARTS_MAX};
+use crate::source::InputFile;
 use jiff::Timestamp;
+use std::io::{self, Read};
 
 /// Maximum number of configuration keys stored for a start.
 const KEYS_MAX: usize = 16 << 10;
 const STARTS_MAX: usize = 64;
+
+/// Maximum bytes read of a configuration file. Files of real servers have some KiB.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Reads aerospike.conf as if the server had logged the file at its start. `None`: no namespace is configured.
+pub fn read_configuration(file: InputFile) -> io::Result<Option<Start>> {
+    let (name, input) = file.into_parts();
+    let mut text = Vec::new();
+    input.take(FILE_BYTES_MAX).read_to_end(&mut text)?;
+    let mut collector = LogCollector::new(None);
+    text.split(|byte| *byte == b'\n')
+        .for_each(|line| collector.configuration(line));
+    Ok(collector.log.starts.pop().map(|start| Start {
+        origin: name,
+        ..start
+    }))
+}
+
+/// A value of aerospike.conf, as the server reads it.
+pub fn flag(value: &str) -> Option<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "" => Some(true),
+        "false" | "no" => Some(false),
+        _ => None,
+    }
+}
+
+impl ServerLog {
+    /// Uses `file`, the configuration file of the log's server, for times whose configuration was not logged.
+    pub fn add_configuration(&mut self, file: Start) {
+        for start in &mut self.starts {
+            if start.configuration.is_empty() {
+                start.origin.clone_from(&file.origin);
+                start.configuration.clone_from(&file.configuration);
+            }
+        }
+        // Later starts have precedence over this one, which has the earliest time.
+        self.starts.insert(0, file);
+    }
+}
 
 impl LogCollector {
     pub(super) fn start(&mut self, build: &str, timestamp: Timestamp, position: LinePosition<'_>) {
@@ -60,18 +102,21 @@ impl LogCollector {
         let Ok(text) = std::str::from_utf8(text) else {
             return;
         };
-        let text = text.split('#').next().unwrap_or_default().trim();
+        let text = text.split('#').next().unwrap_or_default();
+        // The server splits a line at any white space.
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let text = words.join(" ");
         if text == "}" {
             self.section.pop();
             return;
         }
         let opens_section = text.ends_with('{');
-        let text = text.strip_suffix('{').unwrap_or(text).trim();
+        let text = text.strip_suffix('{').unwrap_or(&text).trim_end();
         if let [namespace, ..] = &self.section[..]
             && let Some(namespace) = namespace.strip_prefix("namespace ")
             && self.keys < KEYS_MAX
         {
-            let (key, value) = text.split_once([' ', '\t']).unwrap_or((text, ""));
+            let (key, value) = text.split_once(' ').unwrap_or((text, ""));
             // The mounts of a primary and of a secondary index have the same key.
             let index = self
                 .section
@@ -80,8 +125,8 @@ impl LogCollector {
                 .map(|(kind, _)| kind);
             let key =
                 index.map_or_else(|| key.to_owned(), |kind| format!("{kind}index-type {key}"));
-            let namespace = namespace.trim().to_owned();
-            let value = value.trim().to_owned();
+            let namespace = namespace.to_owned();
+            let value = value.to_owned();
             let keys = self.started().configuration.entry(namespace).or_default();
             keys.entry(key).or_default().push(value);
             self.keys += 1;
@@ -104,6 +149,49 @@ impl LogCollector {
             self.oddities.add_remark(format!(
                 "{position}: the write blocks of {device} change from {before} to {bytes} bytes"
             ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    fn read(text: &str) -> Option<Start> {
+        let bytes = Box::new(Cursor::new(text.as_bytes().to_vec()));
+        read_configuration(InputFile::new("a.conf", bytes, "").unwrap()).unwrap()
+    }
+
+    #[test]
+    fn words_of_a_configuration_are_separated_by_any_white_space() {
+        for text in [
+            "service {\n}\nnamespace test {\nstorage-engine device {\ndevice /dev/a /dev/b\n}\n}\n",
+            "namespace\ttest\t{\r\n  storage-engine\tdevice\t{\r\n\tdevice\t/dev/a\t\t/dev/b # c\r\n}\r\n}\r\n",
+            "namespace   test  {\nstorage-engine   device {\ndevice   /dev/a   /dev/b\n }\n }\n",
+        ] {
+            let start = read(text).unwrap();
+            assert_eq!(start.origin, "a.conf");
+            assert_eq!(start.configuration["test"]["device"], ["/dev/a /dev/b"]);
+        }
+        for other in [
+            "",
+            "\0\n{\n}\n}\n",
+            "namespace/test\ttype=device;a=1\n",
+            "read-reqs-per-sec: 9\n",
+        ] {
+            assert_eq!(read(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn flags_are_read_as_the_server_reads_them() {
+        for (flags, expected) in [
+            (["true", "TRUE", "Yes", "yes"], Some(true)),
+            (["false", "False", "no", "NO"], Some(false)),
+            (["1", "on", "truee", "-"], None),
+        ] {
+            assert_eq!(flags.map(flag), [expected; 4]);
         }
     }
 }

@@ -91,7 +91,7 @@ fn impatient(login: Option<Login>) -> Access {
 }
 
 #[test]
-fn nonsense_at_the_start_is_an_error_before_the_timeout() {
+fn nonsense_in_the_first_replies_of_a_server_is_an_error_before_the_timeout() {
     let places = [
         (FrameKind::Security, ""),
         (FrameKind::Info, "features"),
@@ -159,7 +159,7 @@ fn lengths_in_the_reply_to_a_login_are_checked() {
 }
 
 #[test]
-fn values_of_any_length_and_content_are_refused_in_one_line() {
+fn overlong_and_invalid_info_values_are_refused_with_a_message_of_one_line() {
     const LONG: usize = 4 << 20;
     for (name, value) in [
         ("node", "A".repeat(LONG)),

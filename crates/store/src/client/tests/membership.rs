@@ -86,7 +86,7 @@ fn the_replacement_of_a_single_node_is_found_through_the_seed() {
 }
 
 #[test]
-fn nodes_that_join_get_the_connections_of_nodes_that_left() {
+fn nodes_that_join_reuse_the_connection_slots_of_nodes_that_left() {
     let Some(()) = ring() else { return };
     let one = Server::with("A0", &half(255, 0));
     let mut client = one.client(1, PATIENT_MS);

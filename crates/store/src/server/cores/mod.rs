@@ -216,8 +216,13 @@ impl ServerCore {
             epoch: state.began,
             harmless_gap_ns: u64::MAX,
         };
-        let (mut net, _) = NetEngine::new(targets, ARRIVALS, size)
-            .map_err(|error| format!("cannot make a ring - {error}{}", sys::remedy(&error, "")))?;
+        let (mut net, _) = NetEngine::new(targets, ARRIVALS, size).map_err(|error| {
+            let advice = "allow io_uring, or raise the limit of locked memory (ulimit -l)";
+            format!(
+                "cannot make a ring - {error} - {}",
+                sys::remedy(&error, advice)
+            )
+        })?;
         state.mailboxes[core].set_waker(net.waker().clone());
         let stores = plans
             .into_iter()
@@ -403,7 +408,7 @@ impl ServerCore {
                 NetOutcome::Accepted(socket) => self.assign_connection(socket),
                 NetOutcome::Errno(errno) if op.is_some() => {
                     let error = std::io::Error::from_raw_os_error(errno);
-                    let what = sys::remedy(&error, "");
+                    let what = sys::remedy(&error, "the server tries again");
                     self.state.warn(
                         "service",
                         "service.c",

@@ -42,7 +42,7 @@ fn all_info_names_of_clients_and_asadm_are_answered_in_order() {
 }
 
 #[test]
-fn a_node_alone_answers_as_the_real_server_did() {
+fn a_single_node_answers_info_requests_as_the_real_server_did() {
     let facts = facts();
     let names = format!("node\t32C901000000FC02\npartition-generation\t0\nbuild\t{BUILD}\n");
     assert_eq!(reply(b"node\npartition-generation\nbuild\n", &facts), names);
@@ -114,7 +114,7 @@ fn errors_and_deletions_are_counted_under_the_real_server_s_names() {
 }
 
 #[test]
-fn removing_missing_objects_is_answered_as_by_the_real_server() {
+fn info_requests_about_missing_indexes_and_udfs_are_answered_as_by_the_real_server() {
     let value = |name: &str| {
         reply(name.as_bytes(), &facts())
             .trim_end_matches('\n')

@@ -75,6 +75,27 @@ fn the_jobs_of_a_baseline_take_no_longer_than_its_duration() {
 }
 
 #[test]
+fn the_text_of_a_plan_names_a_saturation_only_if_drives_are_written() {
+    let with_writes = BaselineRequest {
+        depth_max: 4,
+        ..form(600)
+    };
+    let read_only = BaselineRequest {
+        read_only: true,
+        ..with_writes.clone()
+    };
+    let snia = BaselineRequest {
+        pts: vec![Pts::Iops],
+        ..with_writes.clone()
+    };
+    let end = "jobs and the rounds of a saturation, 10 min under load";
+    assert!(with_writes.text().ends_with(end), "{}", with_writes.text());
+    let text = read_only.text();
+    assert!(text.ends_with(" jobs, 10 min under load"), "{text}");
+    assert!(snia.text().starts_with("by tests of SNIA's PTS"));
+}
+
+#[test]
 fn jobs_have_a_ramp_that_depends_on_their_length() {
     let ramps = |seconds| {
         let mut jobs = all(&form(seconds));
@@ -101,7 +122,7 @@ fn jobs_have_a_ramp_that_depends_on_their_length() {
 }
 
 #[test]
-fn depths_go_up_to_the_maximum_and_rates_follow_from_the_measured_depths() {
+fn queue_depths_double_up_to_the_maximum_and_rates_are_shares_of_the_highest_measured_rate() {
     let jobs = all(&form(600));
     let depths: Vec<_> = jobs
         .iter()

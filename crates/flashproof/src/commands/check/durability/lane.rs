@@ -213,7 +213,12 @@ fn replace(dir: &Dir, handle: &File, number: u32, slot: u64, bytes: &[u8]) -> io
     file.write_all(bytes)?;
     file.sync_all()?;
     dir.rename(new_name.as_ref(), file_name(number, slot).as_ref())?;
-    handle.sync_all()
+    handle.sync_all()?;
+    // If a commit of another lane with this rename failed before the fsync began, ext4 has nothing to commit, and the
+    // fsync succeeds on a drive that is gone. A new file shows it, because its creation fails once the journal is
+    // aborted; it flushes nothing.
+    drop(dir.create_new(new_name.as_ref(), PRIVATE)?);
+    dir.remove_file(new_name.as_ref())
 }
 
 fn outcome_of(error: &io::Error) -> Outcome {

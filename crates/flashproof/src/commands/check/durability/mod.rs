@@ -57,7 +57,7 @@ pub struct DurabilityOptions {
     /// Begin a session, even if the target has a session that the witness does not know
     #[arg(long)]
     pub new: bool,
-    /// Examine the session with this secret; needed only if the drive lost everything, also the secret
+    /// Examine the session with this secret; needed only if the drive lost everything, including the secret
     #[arg(long)]
     pub secret: Option<Secret>,
     /// Remove the files of check durability below a directory
@@ -144,7 +144,7 @@ pub fn check(
         {
             Err(Failure::environment(format!(
                 "cannot check {} - its session {} still writes, or the witness has not noticed the power cut yet - wait \
-             some seconds, or end the other command",
+             some seconds, or end the command that writes",
                 request.path, record.session.id
             )))
         }
@@ -247,7 +247,7 @@ fn without_secret(request: &DurabilityRequest<'_>, record: &WitnessRecord) -> Fa
     let why = match request.options.secret {
         Some(_) => "--secret gives the secret of another session",
         None => {
-            "its secret is not on the drive: the drive lost everything, or the file system was made again"
+            "its secret is not on the drive: the drive lost everything, or the file system was recreated"
         }
     };
     Failure::environment(format!(

@@ -119,7 +119,7 @@ impl Witness {
         if open_connections.len() >= CONNECTIONS_MAX {
             let Some(idle) = open_connections.iter().position(|open| !open.has_session) else {
                 console::warning_once(&format!(
-                    "{peer}: closed, because {CONNECTIONS_MAX} others have sessions"
+                    "{peer}: connection refused: all {CONNECTIONS_MAX} connections have sessions - end a session"
                 ));
                 return;
             };
@@ -133,7 +133,7 @@ impl Witness {
         let shared_list = self.open_connections.clone();
         let spawn_result = thread::Builder::new().spawn(move || {
             if let Err(why) = converse(stream, peer, &session_file, &shared_list) {
-                console::warning(&format!("{peer}: closed: {}", in_one_line(&why)));
+                console::warning(&format!("{peer}: connection closed: {}", in_one_line(&why)));
             }
             lock(&shared_list).retain(|open| open.peer != peer);
         });
@@ -274,7 +274,10 @@ impl SessionFile {
                     self.append(&line(&WitnessMessage::Dropped { session })?)?;
                     self.register
                         .change(&WitnessMessage::Dropped { session }, &mut None)?;
-                    console::note(&format!("session {session} was dropped to make room"));
+                    console::note(&format!(
+                        "session {session} was dropped to make room for a new session: it was examined, or had no \
+                         acknowledged writes"
+                    ));
                 }
                 self.apply_and_append(message, own_session, peer)
                     .map(|()| WitnessReply::Kept)
@@ -388,8 +391,10 @@ fn open_locked(path: &Path) -> Result<File, String> {
 fn in_words(record: &WitnessRecord) -> String {
     let writes = count(acknowledged(record), "acknowledged write");
     format!(
-        "session {} of {}, {writes}; to examine the session, run the session's command again",
-        record.session.id, record.session.path
+        "session {} of {path}, {writes}; to examine the session, repeat flashproof check durability {path} on the tested \
+         machine",
+        record.session.id,
+        path = record.session.path
     )
 }
 

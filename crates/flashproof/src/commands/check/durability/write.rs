@@ -229,7 +229,7 @@ fn open(
         .map_err(cannot)?;
         own_dir.stays = true;
         console::note(&format!(
-            "writing files, {} in total, in {}; they stay until they are read after the cut",
+            "writing files, {} in total, in {}; the files stay until the check reads them after the power cut",
             bytes((size + of_files) as f64),
             own_dir.dir.path().display()
         ));

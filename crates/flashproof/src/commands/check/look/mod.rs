@@ -214,7 +214,7 @@ impl LookRequest {
                  ERASES the drive)",
                 shell_quoted(&self.path)
             ),
-            _ => "This look says nothing about the disk: remove the cause, then look again".to_owned(),
+            _ => "The disk was not judged: remove the cause above, then look again".to_owned(),
         }
     }
 

@@ -138,7 +138,9 @@ fn requested_rows(
             Ok((
                 kinds,
                 names.ok_or_else(|| {
-                    Failure::usage("cannot use a run directory whose name is not UTF-8 text")
+                    Failure::usage(
+                        "cannot use this run directory - its name is not UTF-8 text - give another --out",
+                    )
                 })?,
             ))
         }

@@ -171,8 +171,8 @@ pub(super) fn text(rows: &[Row]) -> String {
     }
     text += if rows.iter().any(|row| row.over_loopback) {
         "\nMeasured: clients and servers in this process, on the same CPUs, over loopback; \"per core\" counts only \
-             the servers' CPU time.\nReplication: two servers on this machine; each answers before the other has the \
-             record, as in the published test."
+             the servers' CPU time.\nReplication: two servers on this machine; each acknowledges a write before the \
+             other has the record, as in the published test."
     } else {
         "\nMeasured: a store in this process, no network (with --loopback: a server)."
     };

@@ -201,8 +201,8 @@ fn maybe_older(facts: &Facts) -> Vec<ServerLogLine> {
     doubtful.map(|(namespace, counts): (&NamespaceConfig, &NamespaceCounts)| {
         let text = format!(
             "{{{}}} {} records of an earlier run: if both nodes were killed at once, writes that were only in memory \
-             are lost, and a node does not fetch records that only the other has - with commit-to-device, no \
-             write is only in memory",
+             are lost, and a node does not fetch records that only the other node has - set commit-to-device to avoid \
+             such losses",
             namespace.settings.name, counts.store.objects
         );
         ServerLogLine::warning("hb", "hb.c", text)
@@ -520,8 +520,8 @@ fn holds_only_records(name: &str, header: &DeviceHeader) -> bool {
     });
     if let Some(at) = foreign {
         console::warning(&format!(
-            "{name} has the header of namespace {}, but the write block at byte {at} holds data that the namespace did \
-             not write, and that the namespace would overwrite",
+            "{name} has the header of namespace {}, but the write block at byte {at} holds other data, which the \
+             namespace would overwrite",
             header.namespace
         ));
     }
@@ -601,9 +601,11 @@ fn check_starts(
             continue;
         };
         let why = format!(
-            "namespace {} - {} has an older state than {}: its last start has number {begun}, but start {finished} reached \
-             all devices",
-            devices[older].header.namespace, devices[older].name, devices[newer].name
+            "namespace {} - {old} has an older state than {}: the last server start on {old} has number {begun}, but start \
+             {finished} reached all devices",
+            devices[older].header.namespace,
+            devices[newer].name,
+            old = devices[older].name
         );
         let may_accept = !devices[older].has_copies;
         if accepts_losses && may_accept {
@@ -618,7 +620,7 @@ fn check_starts(
             ""
         };
         return Err(Failure::environment(format!(
-            "cannot open {why} - give all devices the state of the same shutdown, or {accept}{CLEAR_HINT}"
+            "cannot open {why} - restore the state of the same shutdown on all devices, or {accept}{CLEAR_HINT}"
         )));
     }
     Ok(numbers)

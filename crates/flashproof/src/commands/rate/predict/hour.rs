@@ -267,8 +267,8 @@ pub(super) fn few_periods(drive: &FittedDrive) -> Result<Option<String>, Failure
     let period_sec = period_sec(drive)?;
     Ok((periods(period_sec) < PERIODS).then(|| {
         format!(
-            "the drive's limits apply per window of {period_sec:.1} s (window-ms), so a simulated run has only {} windows \
-             instead of {PERIODS}, and the interval may be too narrow",
+            "the simulated drive has a rate limit or a stall with a period of {period_sec:.1} s: a simulated run has only {} \
+             periods instead of {PERIODS}, so the interval may be too narrow",
             periods(period_sec)
         )
     }))
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_rate_limit_window_is_reported_to_shorten_the_run() {
+    fn a_simulated_run_with_too_few_windows_of_the_rate_limit_is_reported() {
         assert_eq!(
             few_periods(&drive("sim:read-iops=600+window-ms=3000")).unwrap(),
             None
@@ -311,9 +311,7 @@ mod tests {
             .unwrap()
             .unwrap();
         assert!(
-            sentence.contains(
-                "per window of 100.0 s (window-ms), so a simulated run has only 2 windows"
-            ),
+            sentence.contains("a period of 100.0 s: a simulated run has only 2 periods"),
             "{sentence}"
         );
     }

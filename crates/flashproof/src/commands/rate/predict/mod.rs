@@ -370,7 +370,10 @@ impl<'a> Observations<'a> {
         match &self.stalls {
             Some(stalls) => Declined {
                 cause: DeclinedBy::Stalls,
-                reason: format!("the baseline had {}, so {ends}", describe_stalls(stalls)),
+                reason: format!(
+                    "the baseline had {}, so {ends} - rate the drive itself",
+                    describe_stalls(stalls)
+                ),
             },
             None => Declined {
                 cause: DeclinedBy::Model,
@@ -400,8 +403,8 @@ impl<'a> Observations<'a> {
         let longer = format!("flashproof baseline {}", format::shell_quoted(&device.name));
         let Some(watch) = self.watch else {
             return format!(
-                "unknown: stalls, drift, and the drive's behaviour after {load_span} of load: this baseline has no watch - \
-                 a longer baseline has one: {longer} --quick"
+                "unknown: stalls, drift, and the drive's behaviour after {load_span} of load: this baseline has no watch \
+                 (a light load that shows stalls and drift) - measure longer: {longer} --quick"
             );
         };
         let rarer_sec = watch.seconds / TIMES_SEEN;

@@ -166,9 +166,10 @@ fn on_devices(config: &ActConfig, devices: &[DeviceName]) -> Result<ActConfig, F
     }
     if devices.len() != config.device_names.len() {
         return Err(Failure::usage(format!(
-            "the configuration's rates are for its {} together, but --device names {} - name as many devices",
-            format::count(config.device_names.len() as u64, "device"),
-            devices.len()
+            "cannot run on these devices - the rates of the configuration are for its {count} together, but --device \
+             names {} - name {count} with --device",
+            devices.len(),
+            count = format::count(config.device_names.len() as u64, "device")
         )));
     }
     let config = ActConfig {
@@ -232,10 +233,10 @@ impl<'a> Bursts<'a> {
         };
         if noise_text.is_empty() {
             console::warning(&format!(
-                "with so few operations per second, the random error of a number exceeds {noise:.2} % in a burst of \
-                 {}; {} would be long enough (--burst)",
+                "a burst of {} is too short for so few operations per second: the random error of a number exceeds \
+                 {noise:.2} % - give --burst {}s or more",
                 format::span(seconds),
-                format::span(needed_sec.ceil() as u64)
+                needed_sec.ceil() as u64
             ));
         }
         console::note(&format!(

@@ -1,5 +1,6 @@
 //! Options of `flashproof size align`.
 
+use crate::commands::size::one_device;
 use crate::configuration::percent;
 use crate::record::EraseArgs;
 use clap::Args;
@@ -16,8 +17,9 @@ pub struct Alignment {
     /// r/s=N,w/s=N,rkB/s=N,wkB/s=N; with f/s=N, flushes that w/s includes are subtracted
     #[arg(long, value_name = "PROFILE")]
     pub target: String,
-    /// Device to run on in place of a device of CONFIG, one for each; may be repeated: ALL its data is erased
-    #[arg(long, value_name = "DEVICE")]
+    /// Device to run on, instead of a device of CONFIG; repeat for each device of CONFIG, or join several by commas. ALL
+    /// its data is erased
+    #[arg(long, value_name = "DEVICE", value_delimiter = ',', value_parser = one_device)]
     pub device: Vec<DeviceName>,
     #[command(flatten)]
     pub consent: EraseArgs,

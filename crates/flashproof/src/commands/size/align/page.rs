@@ -96,8 +96,8 @@ impl Page<'_> {
             && (ours.per_sec - counted).abs() > LARGE_READS_OFF * counted.max(ours.per_sec)
         {
             notes.push(format!(
-                "the server counted {} large-block reads per second, but this burst had {}: the difference makes up for \
-                 missing or excess record reads in r/s - check read-reqs-per-sec",
+                "the server counted {} large-block reads per second, but this burst had {}: the difference compensates \
+                 for too few or too many record reads in r/s - check read-reqs-per-sec",
                 number(counted),
                 number(ours.per_sec)
             ));
@@ -191,7 +191,7 @@ impl Page<'_> {
                 .map(|(key, pct)| format!("{key} {pct}"))
                 .collect();
             lines.push(format!(
-                "with size-within-bucket: {rule}, these offsets are enough: {}",
+                "with size-within-bucket: {rule}, these offsets fit and are plausible: {}",
                 offsets.join(", ")
             ));
         }

@@ -6,7 +6,7 @@ use results::files::{self, Links};
 use results::format::{in_one_line, quoted};
 use session::console;
 use session::failure::Failure;
-use sizing::configuration::busiest_node;
+use sizing::configuration::{busiest_node, requested_node};
 use sizing::drive_io::DriveIo;
 use sizing::iostat::{self, DeviceRates, Iostat, IostatError, writes_with_data};
 use sizing::profile::sources::mean_of;
@@ -79,12 +79,31 @@ impl AlignmentTarget {
     }
 }
 
+const TO_GET_PROFILE: &str = "give the profile.json that \"flashproof size profile --log LOG --out DIR\" writes from servers' logs";
+
+/// Bytes of a file by which its format is recognised.
+const FORMAT_BYTES: usize = 64 << 10;
+
+/// The format of a file given as a profile by mistake, a phrase; empty if unknown.
+fn format_of(bytes: &[u8]) -> &'static str {
+    const SIGNS: [(&str, &str); 4] = [
+        ("device-names", "a test configuration, "),
+        ("ACT version", "an ACT log, "),
+        ("rkB/s", "output of iostat, "),
+        (" GMT: ", "a server log, "),
+    ];
+    let start = String::from_utf8_lossy(&bytes[..bytes.len().min(FORMAT_BYTES)]);
+    SIGNS
+        .iter()
+        .find(|(sign, _)| start.contains(sign))
+        .map_or("", |(_, format)| format)
+}
+
 pub fn read_profile(path: &Path) -> Result<Profile, Failure> {
     let name = path.display();
     let bytes = files::read(path, Links::Followed, PROFILE_BYTES_MAX).map_err(|error| {
         Failure::usage(format!(
-            "cannot read the profile {name} - {error} - name the profile.json that \"flashproof size profile\" wrote, or give \
-             r/s=N,w/s=N,rkB/s=N,wkB/s=N"
+            "cannot read the profile {name} - {error} - {TO_GET_PROFILE}"
         ))
     })?;
     // Checked before the other fields, which may differ in a later version.
@@ -99,7 +118,8 @@ pub fn read_profile(path: &Path) -> Result<Profile, Failure> {
     }
     let profile: Profile = serde_json::from_slice(&bytes).map_err(|error| {
         Failure::usage(format!(
-            "cannot read the profile {name} - it is not a profile: {}",
+            "cannot read the profile {name} - it is {}not a profile: {} - {TO_GET_PROFILE}",
+            format_of(&bytes),
             in_one_line(&error.to_string())
         ))
     })?;
@@ -252,7 +272,9 @@ fn is_busy(reports: &[&DeviceRates]) -> bool {
 
 /// Target from a profile: a namespace's part of one drive, averaged over the drives that the user selected.
 fn of_profile(profile: &Profile, args: &Alignment) -> Result<AlignmentTarget, Failure> {
-    let node = args.node.as_deref().or_else(|| busiest_node(profile));
+    let requested = args.node.as_deref();
+    let requested = requested.map(|node| requested_node(profile, node).unwrap_or(node));
+    let node = requested.or_else(|| busiest_node(profile));
     let drives: Vec<_> = profile
         .drives
         .iter()

@@ -159,39 +159,42 @@ fn asinfo_commands(sampled_nodes: &[SampledNode], value_of: fn(&SettingChange) -
 
 /// Commands in general form, for any cluster.
 fn general(args: &CollectArgs) -> String {
-    let mut text =
-        "# NS is each namespace on devices, LOG the path of the log (asinfo -v logs).\n".to_owned();
+    let mut namespaces = args.namespace.clone();
+    let mut text = "# LOG is the path of the log (asinfo -v logs).\n".to_owned();
+    if namespaces.is_empty() {
+        text = "# NS is each namespace on devices, LOG the path of the log (asinfo -v logs).\n"
+            .to_owned();
+        namespaces.push("NS".to_owned());
+    }
     text += "# 1. Turn on the settings that a sizing needs, by asadm on all nodes:\n";
-    text += &general_commands("true", DETAIL);
-    text += &meanwhile(args, &["NS".to_owned()]);
+    text += &general_commands(&namespaces, "true", DETAIL);
+    text += &meanwhile(args, &namespaces);
     text += "# 3. Fetch the log of each node, and the files of step 2:\nscp HOST:LOG HOST-aerospike.log\n";
     text += "# 4. Restore the usual settings:\n";
-    text += &general_commands("false", "info");
+    text += &general_commands(&namespaces, "false", "info");
     text + NEXT
 }
 
 /// Commands that turn histograms on or off, and set the level of the log.
-fn general_commands(benchmarks: &str, level: &str) -> String {
-    let namespace_setting = ServerSetting::Benchmarks {
-        namespace: "NS".to_owned(),
-    };
+fn general_commands(namespaces: &[String], benchmarks: &str, level: &str) -> String {
+    let of_namespaces = namespaces.iter().cloned();
+    let of_namespaces = of_namespaces.map(|namespace| ServerSetting::Benchmarks { namespace });
     let log = ServerSetting::LogLevel {
         sink: 0,
         file: "LOG".to_owned(),
     };
+    let by_asadm = of_namespaces
+        .clone()
+        .map(|setting| setting.asadm_command(benchmarks));
     let mut text = String::new();
-    for command in [
-        namespace_setting.asadm_command(benchmarks),
-        log.asadm_command(level),
-    ] {
+    for command in by_asadm.chain([log.asadm_command(level)]) {
         let _ = writeln!(text, "asadm --enable -e {}", quotes(&command));
     }
     text += "#    or by asinfo on each node; before 8.1, and from 8.1 on:\n";
-    for command in [
-        namespace_setting.command(benchmarks, Some(Build::new([8, 0, 0, 0]))),
-        namespace_setting.command(benchmarks, Some(Build::new([8, 1, 0, 0]))),
-        log.command(level, None),
-    ] {
+    let builds = [Build::new([8, 0, 0, 0]), Build::new([8, 1, 0, 0])];
+    let by_asinfo = of_namespaces
+        .flat_map(|setting| builds.map(|build| setting.command(benchmarks, Some(build))));
+    for command in by_asinfo.chain([log.command(level, None)]) {
         let _ = writeln!(text, "asinfo -v {}", shell_quoted(&command));
     }
     let old = ServerSetting::OldBenchmarks.command(benchmarks, None);

@@ -1,7 +1,7 @@
 //! Options of `flashproof size collect` and `flashproof size restore`.
 
 use crate::access::AccessArgs;
-use clap::Args;
+use clap::{ArgGroup, Args};
 use results::format::seconds;
 use std::path::PathBuf;
 use store::nodes::{DEFAULT_PORT, HostPort};
@@ -20,12 +20,13 @@ pub struct NodeArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(group = ArgGroup::new("nodes").args(["host", "print_commands"]).multiple(true))]
 pub struct CollectArgs {
     /// A node to start from: HOST or HOST:PORT; may be repeated, or several joined by commas
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', value_parser = host)]
     pub host: Vec<HostPort>,
     /// Only these namespaces; may be repeated, or several joined by commas [default: all]
-    #[arg(long, value_name = "NS", value_delimiter = ',', requires = "host")]
+    #[arg(long, value_name = "NS", value_delimiter = ',', requires = "nodes")]
     pub namespace: Vec<String>,
     /// Only the nodes given as --host, not their peers
     #[arg(long, requires = "host")]
@@ -35,7 +36,7 @@ pub struct CollectArgs {
     pub services_alternate: bool,
     /// While sampling, turn on the histograms of devices and the detail of drv_ssd in the log; then restore the changed
     /// settings
-    #[arg(long, requires = "host")]
+    #[arg(long, requires = "nodes")]
     pub enable: bool,
     /// Sampling time: 10m, 1h, or a number of seconds
     #[arg(long = "duration", value_name = "TIME", default_value = "10m", allow_hyphen_values = true, value_parser = seconds)]

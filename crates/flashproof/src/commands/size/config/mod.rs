@@ -16,6 +16,7 @@ use crate::commands::size::config::options::ConfigArgs;
 use crate::configuration::{bytes_of, translation_of};
 use act::legacy::{self, ReadOptions, Translation};
 use act::load_summary::LoadSummary;
+use act::options::Test;
 use act::reference::AnnotatedConfig;
 use act::scale::{self, LOAD_1X};
 use act::{ActConfig, check};
@@ -142,6 +143,7 @@ impl<'a> Draft<'a> {
                 scale::WRITES_PER_SEC_1X
             )));
         }
+        all(patterns(&config.device_names))?;
         let drives = drives(&config.device_names, args.capacity);
         let mut notes = set_rates(&mut config, args, drives.len() as u64)?;
         if let Some(factor) = args.scale {
@@ -209,8 +211,11 @@ impl<'a> Draft<'a> {
             None => String::new(),
         };
         format!(
-            "A {} test of {drives}{load}: {} reads and {} writes per second.",
-            self.config.test.name(),
+            "{} test of {drives}{load}: {} reads and {} writes per second.",
+            match self.config.test {
+                Test::Storage => "A storage",
+                Test::Index => "An index",
+            },
             rate("read-reqs-per-sec"),
             rate("write-reqs-per-sec")
         )
@@ -331,6 +336,22 @@ fn drives(names: &[DeviceName], capacity: Option<u64>) -> Vec<Drive> {
         ..drive
     }));
     drives
+}
+
+/// A problem for each name that is a pattern of a shell instead of a device: it would count as one drive.
+fn patterns(names: &[DeviceName]) -> Vec<String> {
+    let names = names.iter().map(DeviceName::as_str);
+    let is_pattern = |name: &&str| name.contains(['[', '*', '?', '{']) && !Path::new(name).exists();
+    names
+        .filter(is_pattern)
+        .map(|name| {
+            format!(
+                "cannot use the device {} - it is a pattern of a shell, not a device - name each device, joined by \
+                 commas, or let bash repeat the option, without quotes: --device=/dev/nvme{{0..3}}n1",
+                format::quoted(name)
+            )
+        })
+        .collect()
 }
 
 /// A number with up to two decimals, without trailing zeros.

@@ -5,6 +5,7 @@ use clap::Args;
 use engine::sim::size_bytes;
 use load::factor::Factor;
 use results::format::seconds;
+use std::convert::Infallible;
 use std::path::PathBuf;
 
 #[derive(Args, Debug, Clone, Default)]
@@ -19,7 +20,7 @@ pub struct ConfigArgs {
     #[arg(long, value_name = "TEST", value_parser = test)]
     pub model: Option<Test>,
     /// A device, partition, file or simulated drive; may be repeated, or several joined by commas
-    #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
+    #[arg(long, value_name = "DEVICE", value_delimiter = ',', value_parser = trimmed)]
     pub device: Vec<String>,
     /// Load: N times 2000 reads and 1000 writes per second for each drive; partitions of one drive count once
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
@@ -76,6 +77,11 @@ pub struct ConfigArgs {
     /// Replace an existing file
     #[arg(long, requires = "out")]
     pub force: bool,
+}
+
+/// Removes blanks, which may stand beside the commas of a list.
+fn trimmed(text: &str) -> Result<String, Infallible> {
+    Ok(text.trim().to_owned())
 }
 
 fn test(text: &str) -> Result<Test, String> {

@@ -11,20 +11,22 @@ use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use load::factor::Factor;
 use results::files;
+use results::format::in_one_line;
 use session::console;
 use session::failure::Failure;
 use session::user_file::{check_page, write_file, write_page};
 use sizing::configuration::{
     ConfigurationError, TestConfiguration, TestOptions, busiest_node, configurations,
+    requested_node,
 };
 use sizing::info::{self, InfoReplies};
 use sizing::profile::Profile;
 use sizing::profile::derive::{id, profile};
 use sizing::profile::sources::{NamespaceFacts, ProfileOptions, ProfileSources};
-use sizing::server_log::{self, ServerLog};
+use sizing::server_log::{self, ServerLog, Start};
 use sizing::source::InputFile;
 use sizing::{iostat, pasted};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -43,11 +45,10 @@ pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
         duration_sec: args.duration,
         factor: args.scale,
     };
-    let node = args
-        .node
-        .as_deref()
-        .or_else(|| busiest_node(&profile))
-        .unwrap_or_default();
+    let requested = args.node.as_deref();
+    let requested = requested.map(|node| requested_node(&profile, node));
+    let node = requested.transpose().map_err(Failure::usage)?;
+    let node = node.or_else(|| busiest_node(&profile)).unwrap_or_default();
     let configured = configurations(&profile, node, &test_options);
     let json = crate::output::json(&profile)?;
     let balances = profile.doubts().is_empty();
@@ -187,7 +188,7 @@ fn print_next_steps(
 
 /// Command that reads a log from standard input.
 const PIPED: &str = "flashproof size profile --log -";
-const PIPED_IOSTAT: &str = "flashproof size profile --log FILE --iostat -";
+const PIPED_IOSTAT: &str = "flashproof size profile --log LOG --iostat -";
 
 #[derive(Debug, Default)]
 struct Files {
@@ -260,7 +261,10 @@ fn read(args: &SizeArgs) -> Result<ProfileSources, Failure> {
         }
     }
     for path in &files.replies {
-        sources.facts.extend(facts(path, &nodes)?);
+        match configuration_file(path) {
+            Some(file) => add_configuration(file, path, &nodes, &mut sources.logs),
+            None => sources.facts.extend(facts(path, &sources.logs, &nodes)?),
+        }
     }
     if let Some(given_facts) = given_block_sizes(args) {
         for namespace in sources.logs.iter().flat_map(ServerLog::namespaces) {
@@ -304,6 +308,10 @@ impl Files {
                 _ if name.contains(info::FILE_ENDING) => self.replies.push(path),
                 _ if name.contains("iostat") => self.iostats.push((None, path)),
                 _ if name.contains(".log") => self.logs.push(path),
+                // A configuration of a test has no namespaces.
+                _ if name.ends_with(".conf") && configuration_file(&path).is_some() => {
+                    self.replies.push(path);
+                }
                 _ => {}
             }
         }
@@ -320,18 +328,13 @@ impl Files {
 
 /// Node of a file: the given node, the node whose id starts the file's name, or the only node.
 fn node_of(node: Option<&str>, path: &Path, nodes: &[String]) -> Result<String, Failure> {
-    let name = path
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .to_ascii_uppercase();
     match (node, nodes) {
-        (Some(node), _) => Ok(node.to_owned()),
-        (None, [only]) => Ok(only.clone()),
-        (None, _) => nodes
-            .iter()
-            .find(|id| name.starts_with(id.as_str()))
-            .cloned()
+        (Some(node), _) => {
+            let known = nodes.iter().find(|id| id.eq_ignore_ascii_case(node));
+            Ok(known.map_or(node, String::as_str).to_owned())
+        }
+        (None, _) => node_by_name(path, nodes)
+            .map(|n| nodes[n].clone())
             .ok_or_else(|| {
                 Failure::usage(format!(
                     "cannot assign {0} to a node - the logs are of {1} - give --iostat NODE={0}",
@@ -342,9 +345,51 @@ fn node_of(node: Option<&str>, path: &Path, nodes: &[String]) -> Result<String, 
     }
 }
 
+/// Index of the node whose id starts the name of the file `path`, or of the only node.
+fn node_by_name(path: &Path, nodes: &[String]) -> Option<usize> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.to_ascii_uppercase();
+    nodes
+        .iter()
+        .position(|id| nodes.len() == 1 || name.starts_with(id.as_str()))
+}
+
+/// The server's configuration in the file `path`. `None`: a file of another kind, or an unreadable file.
+fn configuration_file(path: &Path) -> Option<Start> {
+    let file = path.is_file().then(|| InputFile::open(path, PIPED).ok());
+    server_log::read_configuration(file??).ok()?
+}
+
+/// Adds the configuration `file` to the log of its node.
+fn add_configuration(file: Start, path: &Path, nodes: &[String], logs: &mut [ServerLog]) {
+    let log = node_by_name(path, nodes).map(|n| &mut logs[n]);
+    let path = path.display();
+    let Some(log) = log else {
+        return console::warning(&format!(
+            "{path} is left out: its name does not show its node - begin the name with the id of the node ({})",
+            nodes.join(", ")
+        ));
+    };
+    let logged = log.namespaces();
+    if !file
+        .configuration
+        .keys()
+        .any(|namespace| logged.contains(namespace))
+    {
+        let configured = Vec::from_iter(file.configuration.keys().map(String::as_str)).join(", ");
+        console::warning(&format!(
+            "{path} is not used: it configures {}, but the log has {} - give the configuration of the log's node",
+            in_one_line(&configured),
+            Vec::from_iter(logged).join(", ")
+        ));
+    }
+    log.add_configuration(file);
+}
+
 /// Configuration of each namespace, from the replies in `path`. Replies without a node name belong to the only node.
 fn facts(
     path: &Path,
+    logs: &[ServerLog],
     nodes: &[String],
 ) -> Result<BTreeMap<(String, String), NamespaceFacts>, Failure> {
     let read_result = if path.is_dir() {
@@ -352,7 +397,7 @@ fn facts(
     } else {
         info::read_file(path).map(|replies| vec![replies])
     };
-    let replies = read_result.map_err(|error| {
+    let mut replies = read_result.map_err(|error| {
         Failure::usage(format!(
             "cannot read {} - {error} - give a NODE.info file, or a folder of them",
             path.display()
@@ -360,11 +405,15 @@ fn facts(
     })?;
     if replies.iter().all(|replies| replies.namespaces.is_empty()) {
         return Err(Failure::usage(format!(
-            "{} has no replies about a namespace - give the output of \"asinfo -v namespace/NS\" and \"asinfo -v \
-             'get-config:context=namespace;id=NS'\", each after the name of its request, or a folder of \"flashproof \
-             size collect\"",
+            "{} has no replies about a namespace - write a file with the name of a request, a tab and the reply in one \
+             line: printf 'namespace/NS\\t%s\\n' \"$(asinfo -v namespace/NS)\" > NODE.info, or give a folder of \
+             \"flashproof size collect\", or the server's aerospike.conf",
             path.display()
         )));
+    }
+    let of_logs: BTreeSet<String> = logs.iter().flat_map(ServerLog::namespaces).collect();
+    for replies in &mut replies {
+        name_namespace(replies, path, &of_logs)?;
     }
     Ok(replies
         .iter()
@@ -392,6 +441,36 @@ fn facts(
                 .collect::<Vec<_>>()
         })
         .collect())
+}
+
+/// Gives a pasted reply without its request to the only namespace `of_logs`, and warns if all replies are about other
+/// namespaces.
+fn name_namespace(
+    replies: &mut InfoReplies,
+    path: &Path,
+    of_logs: &BTreeSet<String>,
+) -> Result<(), Failure> {
+    let logged = Vec::from_iter(of_logs.iter().map(String::as_str)).join(", ");
+    if let Some(unnamed) = replies.namespaces.remove("") {
+        let Some(only) = of_logs.first().filter(|_| of_logs.len() == 1) else {
+            return Err(Failure::usage(format!(
+                "cannot assign a reply in {} to a namespace - the logs have {logged} - write the request and a tab \
+                 before the reply: namespace/NS<TAB>REPLY",
+                path.display()
+            )));
+        };
+        replies.namespaces.entry(only.clone()).or_insert(unnamed);
+    }
+    let is_logged = |name: &String| of_logs.contains(name);
+    if !of_logs.is_empty() && !replies.namespaces.keys().any(is_logged) {
+        let others = Vec::from_iter(replies.namespaces.keys().map(String::as_str)).join(", ");
+        console::warning(&format!(
+            "the replies in {} are not used: they are about {}, but the logs have {logged}",
+            path.display(),
+            in_one_line(&others)
+        ));
+    }
+    Ok(())
 }
 
 /// True if a node is named by its id, false if by its log.

@@ -1,5 +1,6 @@
 //! Options of `flashproof size profile`.
 
+use crate::commands::size::one_device;
 use clap::Args;
 use engine::DeviceName;
 use jiff::Timestamp;
@@ -21,7 +22,7 @@ pub struct SizeArgs {
     /// Output of "iostat -x -t" on the machine of the log, as text or JSON; for several nodes give NODE=FILE for each
     #[arg(long, value_name = "[NODE=]FILE", num_args = 1..)]
     pub iostat: Vec<PathBuf>,
-    /// Servers' replies to info requests: files, or a folder of them
+    /// Servers' replies to info requests, as files or a folder of them, or aerospike.conf of a server
     #[arg(long, value_name = "FILE|DIR", num_args = 1..)]
     pub info: Vec<PathBuf>,
     /// Only these namespaces; may be repeated
@@ -36,7 +37,8 @@ pub struct SizeArgs {
     /// Minimum length of the steady window to search for
     #[arg(hide_short_help = true, long, value_name = "TIME", default_value_t = 180, allow_hyphen_values = true, value_parser = seconds)]
     pub at_least: u32,
-    /// Name of a drive in iostat's output, if the server's name differs: dm-3=/dev/mapper/data; may be repeated
+    /// Name of a device's drive in iostat's output, if the server's name differs: dm-3=/dev/mapper/data; may be repeated,
+    /// also with one drive for several devices
     #[arg(long, value_name = "DRIVE=DEVICE", value_parser = drive)]
     pub drive: Vec<(String, String)>,
     /// Time zone of iostat's clock, such as +02:00; the server's log states its own time zone
@@ -58,7 +60,7 @@ pub struct SizeArgs {
     #[arg(long, value_name = "NODE")]
     pub node: Option<String>,
     /// Device to test, for the configurations
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(long, value_name = "DEVICE", value_parser = one_device)]
     pub device: Option<DeviceName>,
     /// Length of the test, for the configurations
     #[arg(long, value_name = "TIME", default_value_t = 86_400, allow_hyphen_values = true, value_parser = seconds)]
@@ -138,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_zones_and_sizes_are_read_as_people_write_them() {
+    fn times_time_zones_and_block_sizes_are_parsed_in_common_notations() {
         let at = Instant::At("2026-11-20T23:04:05Z".parse().unwrap());
         for text in [
             "2026-11-20 23:04:05",

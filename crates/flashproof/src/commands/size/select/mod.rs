@@ -13,7 +13,7 @@ use report::comparison::{
     Candidate, CandidateDir, DeviceWear, OperatorData, PublishedRating, ValueOrReason,
 };
 use report::table::Table;
-use results::format::{multiple, number, percent, percent_exact};
+use results::format::{multiple, number, percent, percent_exact, quoted};
 use serde::Serialize;
 use session::failure::Failure;
 use session::runner::tool;
@@ -100,6 +100,14 @@ pub fn select(
     input: &SelectionInput<'_>,
     terms: SizingTerms,
 ) -> Result<Selection, Failure> {
+    let text = path.to_string_lossy();
+    if text.contains('=') && !path.exists() {
+        return Err(Failure::usage(format!(
+            "cannot select drives for {} - numbers of one drive do not show the nodes, their drives and their data - give \
+             the profile.json of \"flashproof size profile --out DIR\"",
+            quoted(&text)
+        )));
+    }
     let profile = read_profile(path)?;
     balanced(&profile, accept_unbalanced)?;
     let demand = ClusterDemand::from_profile(&profile);
@@ -109,7 +117,7 @@ pub fn select(
         .all(|node| node.drives.iter().all(|io| *io == DriveIo::default()))
     {
         return Err(Failure::usage(format!(
-            "cannot select for {} - it has no load",
+            "cannot select drives for the profile {} - it has no load - use a profile of a cluster under load",
             path.display()
         )));
     }
@@ -157,7 +165,7 @@ fn chosen(
         if words.trim().is_empty() || !ratings.iter().any(|rating| has_words(rating, words)) {
             return Err(Failure::usage(format!(
                 "no published rating has {} in its drive's name - give other words, or \"all\"",
-                results::format::quoted(words)
+                quoted(words)
             )));
         }
     }
@@ -206,8 +214,8 @@ fn candidate_choice(
     let mut remarks = Vec::new();
     if basis.value() == Some(&Basis::Estimate) {
         remarks.push(format!(
-            "it ran another load than the cluster's ({}): the estimate is the largest number of drives that reads, \
-             writes, bytes read or bytes written per second require",
+            "it ran another load than the cluster's ({}), so the number of drives is an estimate: the largest of the \
+             numbers for reads/s, writes/s, bytes read/s and bytes written/s",
             supply.value().map(|supply| io_text(&supply.io)).unwrap_or_default()
         ));
     }
@@ -445,6 +453,12 @@ impl Selection {
             results::format::count(demand.drives() as u64, "drive"),
             results::format::count(demand.nodes.len() as u64, "node"),
         )];
+        if demand.shadows > 0 {
+            lines.push(format!(
+                "left out, because the candidates replace only the drives that the server reads: {}",
+                results::format::count(demand.shadows as u64, "shadow drive")
+            ));
+        }
         if choices.iter().any(|choice| {
             choice
                 .supply

@@ -3,17 +3,18 @@
 use crate::candidates::{GivenArgs, parse_named_dir};
 use crate::configuration::positive;
 use crate::output::FormArgs;
-use clap::Args;
+use clap::{ArgGroup, Args};
 use report::comparison::CandidateDir;
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
+#[command(group = ArgGroup::new("drives").args(["candidates", "published"]).required(true).multiple(true))]
 pub struct SelectArgs {
     /// The cluster's load: profile.json of "flashproof size profile"
     #[arg(long, value_name = "PROFILE")]
     pub profile: PathBuf,
     /// Directories of runs or of series (certify, rate), each as DIR or NAME=DIR
-    #[arg(long = "candidate", value_name = "DIR", num_args = 1.., required_unless_present = "published", value_parser = parse_named_dir)]
+    #[arg(long = "candidate", value_name = "DIR", num_args = 1.., value_parser = parse_named_dir)]
     pub candidates: Vec<CandidateDir>,
     /// Also use the published ratings of drives with these words in their names, or "all"; may be repeated
     #[arg(long, value_name = "NAME")]

@@ -238,7 +238,7 @@ pub fn fit(
         .min_by(|one, other| one.0.total_cmp(&other.0))
         .filter(|(cost, _)| cost.is_finite())
     else {
-        return Err("no simulated drive fits the points".into());
+        return Err("no simulated drive fits the points - rate the drive itself".into());
     };
     let (cost, values) = search.nearest(rough, STEP_ROUGH / 8.0, STEP_FINE);
     Ok(search.conclude(cost, values))

@@ -156,7 +156,7 @@ fn a_simulated_job_meets_one_stall_per_period() {
 }
 
 #[test]
-fn a_parameter_without_a_bound_does_not_limit_the_fast_drive() {
+fn a_parameter_without_an_upper_bound_has_its_maximum_in_the_fastest_drive_of_the_fit() {
     // Reads reach 300 MB/s with 30 of the 256 channels, so no point shows the others.
     let fit = fit(
         &baseline("sim:channels=256+read-us=400+read-mbps=300"),
@@ -180,7 +180,7 @@ fn a_parameter_without_a_bound_does_not_limit_the_fast_drive() {
 }
 
 #[test]
-fn a_mixed_load_is_compared_once_its_writes_have_filled_the_queue() {
+fn a_short_simulation_of_a_mixed_load_has_the_read_rate_of_5_s_within_10_percent() {
     let drive = "sim:channels=64+write-mbps=50";
     let small = Some((4_096, None));
     let mut mix = point(drive, JobPurpose::Profile, 64, [small, small]);
