@@ -232,7 +232,7 @@ fn edits_of_the_campaign_file_affect_tasks_only_after_the_next_start() {
         2,
         &[
             "its name \"edited\" has changed since it began",
-            "restore it",
+            "undo this change in campaign.toml",
         ],
     );
     lab.campaign("edited", &campaign.replace("--load 0.1", "--load 0.2"));

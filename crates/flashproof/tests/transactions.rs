@@ -272,7 +272,7 @@ fn invalid_options_of_engine_bench_are_refused() {
     ];
     bench
         .flashproof(&small)
-        .expect_error(3, &["it has 1048576 bytes", "8 write blocks"]);
+        .expect_error(3, &["the device has 1048576 bytes", "8 write blocks"]);
     bench
         .flashproof(&["engine", "bench", "--size", "1MiB", "--out", OUT])
         .expect_error(3, &["store"]);

@@ -377,7 +377,7 @@ fn add_configuration(file: Start, path: &Path, nodes: &[String], logs: &mut [Ser
         .any(|namespace| logged.contains(namespace))
     {
         let configured = Vec::from_iter(file.configuration.keys().map(String::as_str)).join(", ");
-        console::warning(&format!(
+        return console::warning(&format!(
             "{path} is not used: it configures {}, but the log has {} - give the configuration of the log's node",
             in_one_line(&configured),
             Vec::from_iter(logged).join(", ")
