@@ -136,7 +136,7 @@ fn a_directory_with_foreign_files_is_refused_and_an_earlier_export_needs_force()
 }
 
 #[test]
-fn no_files_are_created_without_a_run_or_if_they_cannot_be_written() {
+fn an_export_without_a_run_or_to_an_unwritable_directory_creates_no_files() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("empty");
     let out = parent.path().join("out");

@@ -113,7 +113,7 @@ impl Iolog {
             .all(|operation| kind_number(operation.kind) == FLUSHES)
         {
             Err(cannot(
-                "the log has no read, write or trim to replay".into(),
+                "the log has no read, write or trim to replay - give the log of a job that does I/O".into(),
             ))
         } else {
             Ok(log)

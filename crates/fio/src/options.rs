@@ -186,8 +186,8 @@ fn names() -> impl Iterator<Item = &'static str> {
     known.chain(others)
 }
 
-/// The only option of jobs whose name begins with `name`, as getopt_long(3) completes the names of a command line;
-/// otherwise `name`. Options of the program, such as `erase`, are never abbreviated.
+/// Completes the name of a job's option if only one begins with `name`, as getopt_long(3) does; otherwise returns `name`.
+/// Options of the program, such as `erase`, are never completed.
 pub(super) fn unabbreviated(name: &str) -> &str {
     let is_full = find(name).is_some()
         || program_option_takes_value(name).is_some()

@@ -412,7 +412,7 @@ fn the_number_of_operations_follows_from_the_sizes() {
 }
 
 #[test]
-fn an_issuing_thread_records_only_the_files_of_its_clones() {
+fn a_shard_has_histogram_cells_only_for_the_files_of_its_clones() {
     let cells = |engine: &str| -> Vec<Vec<u32>> {
         let text = format!("[a]\nrw=randrw\nsize=1m\nnumjobs=3\nioengine={engine}");
         let load = &read(&text).unwrap().0[0];

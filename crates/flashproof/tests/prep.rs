@@ -524,7 +524,7 @@ fn every_later_run_warns_about_a_failed_preparation() {
     content[size - 1] ^= 1;
     bench.write("file", &content);
     let at = format!(
-        "1 of 513 places read back differ, the first at byte {}",
+        "1 of 513 places that were read back differ, the first at byte {}",
         size - 1
     );
     bench
@@ -534,7 +534,7 @@ fn every_later_run_warns_about_a_failed_preparation() {
         &bench,
         "file",
         "warning",
-        "all passes are written, but 1 of 513 places read back differ",
+        "all passes are written, but 1 of 513 places that were read back differ",
     );
 
     // A later preparation succeeds, but does not remove the warning.
@@ -613,7 +613,7 @@ fn a_pass_in_random_order_writes_its_planned_bytes_and_leaves_known_data() {
         .unwrap();
     case.prep(&["--verify"]).expect_error(
         1,
-        &["1 of 769 places read back differ, the first at byte 2000001"],
+        &["1 of 769 places that were read back differ, the first at byte 2000001"],
     );
 
     // A file cannot be discarded. This file has 8 blocks of 32 KiB and a short last block.
@@ -770,7 +770,7 @@ fn nothing_is_written_if_the_existing_record_cannot_be_replaced() {
 }
 
 #[test]
-fn without_a_record_only_a_whole_device_can_be_prepared() {
+fn if_a_preparation_cannot_be_recorded_only_a_whole_device_can_be_prepared() {
     let bench = Bench::new();
     bench.write("file", vec![0; MIB as usize]);
     let prep = |more: &[&str]| {
@@ -841,7 +841,7 @@ fn verify_finds_and_names_a_changed_byte() {
     case.prep(&["--verify"]).expect_error(
         1,
         &[
-            "1 of 769 places read back differ, the first at byte 2000001 expected",
+            "1 of 769 places that were read back differ, the first at byte 2000001 expected",
             &format!("found {:02x}", was ^ 1),
         ],
     );

@@ -543,7 +543,7 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
             Some(process) if began.elapsed() < ORPHAN_WAIT => {
                 if !std::mem::replace(&mut has_asked, true) {
                     console::notice(&format!(
-                        "the scheduler gave up process {} of this job: ending the process",
+                        "process {} of an earlier start of this job still runs: ending the process",
                         process.pid
                     ));
                     ask_to_end(process.pid);

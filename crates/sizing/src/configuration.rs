@@ -280,7 +280,7 @@ impl<'a> NamespaceLoad<'a> {
                     .map_err(|problem| refused_error(problem.to_string()))?;
             }
         }
-        // The tomb raider has no rate, so no offset scales its reads.
+        // A configuration sets the sleep of the tomb raider, not its rate: no offset scales its reads, so they are left out.
         let measured_io = self.cluster_io();
         let offsets = solve(&config, MIN_IO_BYTES, &measured_io, &Distortion::NONE);
         config = offsets.applied(&config);
@@ -488,7 +488,7 @@ fn large_block_bytes(load: &DeviceLoad) -> u64 {
     largest.into_iter().fold(load.large_block_bytes, u64::max)
 }
 
-/// Describes offsets that sizes within their buckets cannot explain, and numbers that no offset can match.
+/// Remarks on offsets too far from 100 % to come from the sizes within a bucket, and on numbers that no offset can match.
 fn remarks(
     load: &DeviceLoad,
     offsets: &Offsets,

@@ -1,4 +1,4 @@
-//! Settings of a namespace, the part of a device that one core uses, and the statistics of a store.
+//! Three types: the settings of a namespace, the range of a device that one core uses, the statistics of a store.
 
 use device::target::Target;
 use results::format::count;

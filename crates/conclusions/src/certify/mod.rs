@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn all_stages_passed_certify_with_the_deciding_number() {
+    fn if_all_stages_pass_the_conclusion_is_certified_and_names_the_deciding_number() {
         let mut series = series(1);
         done(&mut series.steps[0], Outcome::Pass, "2.70 % of reads");
         done(&mut series.steps[1], Outcome::Pass, "ran to completion");

@@ -381,16 +381,16 @@ fn judge_temperature(
 ) {
     const COOL: &str =
         "let it cool down, and make sure that air flows over it; in a server keep the lid closed";
-    let limits: Vec<String> = [("warns", max_celsius), ("is critical", crit_celsius)]
+    let limits: Vec<String> = [("warning", max_celsius), ("critical", crit_celsius)]
         .iter()
         .filter_map(|(what, limit)| Some(format!("{what} at {:.0}", (*limit)?)))
         .collect();
     let text = if limits.is_empty() {
-        format!("it has {now_celsius:.0} degrees Celsius, and reports no limits")
+        format!("the temperature is {now_celsius:.0} degrees Celsius; the drive reports no limits")
     } else {
         format!(
-            "it has {now_celsius:.0} degrees Celsius; it {}",
-            limits.join(" and ")
+            "the temperature is {now_celsius:.0} degrees Celsius ({})",
+            limits.join(", ")
         )
     };
     if crit_celsius.is_some_and(|crit| now_celsius >= crit) {
@@ -500,7 +500,7 @@ mod tests {
         .finding;
         assert_eq!(
             finding,
-            "it has 41 degrees Celsius; it warns at 70 and is critical at 80"
+            "the temperature is 41 degrees Celsius (warning at 70, critical at 80)"
         );
     }
 }

@@ -226,8 +226,8 @@ const BAD_STATES: &str = r"
     disk/size | 0 | device | Problem | nothing is attached
     nvme/model | Amazon Elastic Block Store | device-kind | Warning | over a network (model Amazon Elastic Block Store)
     nvme/model | QEMU NVMe Ctrl | device-kind | Note | a virtual disk
-    sys/class/hwmon/hwmon0/temp1_input | 61000 | temperature | Warning | it has 61 degrees
-    sys/class/hwmon/hwmon0/temp1_input | 80000 | temperature | Problem | is critical at 80
+    sys/class/hwmon/hwmon0/temp1_input | 61000 | temperature | Warning | the temperature is 61 degrees
+    sys/class/hwmon/hwmon0/temp1_input | 80000 | temperature | Problem | critical at 80
     sys/class/hwmon/hwmon0/temp1_input | ? | temperature | Unknown | does not answer
     sys/class/hwmon/hwmon0/name | k10temp | temperature | Unknown | has no temperature sensor
     disk/stat | 10 0 80 0 20 0 160 0 3 0 0 | other-activity | Warning | 3 in flight

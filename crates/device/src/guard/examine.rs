@@ -7,9 +7,9 @@
 //! The checks that open nothing come first, and report their objections together. The device is opened only if there
 //! are no objections, because udev scans a disk whenever a writable descriptor of the disk is closed.
 //!
-//! A [`GuardReport`] is the guard's decision on a device, without a question to the user. It comes from the same checks
-//! as a consent, but holds no claim and no mark: a read-only descriptor takes the kernel's exclusive claim for a
-//! moment. So a report is valid only at the moment of the examination; consent examines the device again.
+//! A [`GuardReport`] is the guard's decision on a device, without a question to the user. Its checks are those of a
+//! consent, but it does not keep the device: the exclusive claim (O_EXCL) lasts only for the examination. So a report is
+//! valid only at that moment, and a consent examines the device again.
 //!
 //! I/O counters show users that no other check finds. The counters in sysfs (`stat`, as in /proc/diskstats) are read
 //! twice; in between, a device that is to be erased must do no I/O. Field order: `Documentation/block/stat.rst`.

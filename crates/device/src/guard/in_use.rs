@@ -118,7 +118,6 @@ fn read_table(list_name: &str, path: &Path, findings: &mut Objections) -> String
 }
 
 impl TargetDevices {
-    /// Finds all users: kernel users, then processes ([`Self::check_processes`]).
     pub(super) fn check_users(
         &self,
         root: &Path,

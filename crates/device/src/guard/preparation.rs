@@ -401,7 +401,7 @@ impl PreparationRecord {
                 ..
             }) => {
                 format!(
-                    "all passes are written, but {mismatches} of {spots} places read back differ"
+                    "all passes are written, but {mismatches} of {spots} places that were read back differ"
                 )
             }
             _ => "all passes are written, but no sample has been read back yet".to_owned(),

@@ -233,7 +233,7 @@ pub(super) fn read<'a>(file: &File, at: u64, len: u64, buf: &'a mut Buf) -> io::
     let mut read_bytes = 0;
     while read_bytes < len {
         match file.read_at(&mut buf[read_bytes..len], at + read_bytes as u64) {
-            // A short read means the end of the device, or would make the next offset unaligned for direct I/O.
+            // The device ends here, or the next offset would be unaligned for direct I/O. Other short reads continue.
             Ok(n) => {
                 read_bytes += n;
                 if n == 0 || read_bytes % SECTOR_BYTES != 0 {

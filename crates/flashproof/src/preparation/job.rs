@@ -368,7 +368,7 @@ impl Job {
                 self.name
             ))),
             Some(first) => Err(Failure::device(format!(
-                "{} does not hold the written data: {mismatches} of {spots} places read back differ, the first {first} \
+                "{} does not hold the written data: {mismatches} of {spots} places that were read back differ, the first {first} \
                  - the device lost or changed data, or another program wrote to it - do not trust it until the cause \
                  is known",
                 self.name
@@ -416,7 +416,7 @@ impl Job {
             None => Ok(()),
             Some(first) => Err(Failure::environment(format!(
                 "cannot resume {} - by its record all bytes before {end} are written, but {mismatches} of {spots} \
-                 places read back differ, the first {first} - the device was discarded, replaced or written to, or \
+                 places that were read back differ, the first {first} - the device was discarded, replaced or written to, or \
                  lost data - give --restart to prepare it from the beginning",
                 self.name
             ))),

@@ -234,7 +234,7 @@ const LIST: &str = include_str!("published-ratings.csv");
 /// Operations per second of 1x. Source: ACT's README (2,000 reads and 1,000 writes).
 pub const TPS_OF_1X: f64 = 3_000.0;
 
-/// Number of neighbours shown on each side.
+/// Number of published ratings shown above the measured rating, and again below.
 const NEIGHBOURS: usize = 2;
 
 /// The required columns of a list; other columns are ignored.

@@ -215,7 +215,7 @@ fn unknown(log: &SlicedLog, histograms: &[SlicedHistogram]) -> Option<Reason> {
     if log.slices.is_empty() {
         return Some(unjudged(nothing_to_judge(log)));
     }
-    // The unreadable part may have failed.
+    // The unreadable part may hold slices that are over a limit.
     if log.damage.is_some() || !log.missing.is_empty() {
         return Some(damaged("a part of the log could not be read".to_owned()));
     }

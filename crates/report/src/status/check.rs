@@ -175,7 +175,7 @@ impl fmt::Display for ChecksStatus {
             let left = clock(self.left_sec as u64);
             writeln!(
                 f,
-                "  {left} of load left in all; the time to write test files is extra"
+                "  {left} under load remaining for all checks, plus the time to write test files"
             )?;
         } else if self.current.is_some() {
             writeln!(f, "  NOT RUNNING: the command ended before its last check")?;

@@ -61,7 +61,7 @@ impl Latency {
         end: Backlog,
         seconds: f64,
     ) -> Self {
-        // Operations that completed later, or never, are in the backlog at the end: in flight, waiting or late.
+        // Operations not completed at the end of the interval are in its backlog: in flight, waiting or late.
         let done_ops = cell.counts.ops - cell.counts.overtime;
         let late = end
             .waiting

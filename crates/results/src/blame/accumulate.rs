@@ -1,5 +1,5 @@
-//! The accumulator: takes intervals, telemetry and trace samples, live or from a run directory, and stores the sums
-//! that explain windows. Its memory grows with the steps of windows, not with the intervals.
+//! Sums up intervals, telemetry and trace samples, live or from a run directory; the sums explain slow windows. Memory
+//! grows with the number of steps (a slice or half a slice), not with the number of intervals.
 //!
 //! A device holds a limited number of requests (`nr_requests`; 32 on SATA). While the device is full, the kernel delays
 //! further operations before they become requests, just as under a cgroup's limit. These operations wait for the

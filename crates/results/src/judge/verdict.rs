@@ -282,8 +282,8 @@ pub struct Blame {
     pub from_sec: Option<u64>,
     /// The threshold whose limit was reached, nanoseconds.
     pub threshold_ns: u64,
-    /// Operations over the threshold by `wait + service`, or by `wait + lag + service` if only this time reaches the
-    /// limit.
+    /// Number of operations whose `wait + service` exceeds the threshold; of those whose `wait + lag + service` does if
+    /// only these reach the limit.
     pub over: u64,
     /// Operations due in the window.
     #[serde(rename = "wanted")]

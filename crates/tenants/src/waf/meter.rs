@@ -45,8 +45,8 @@ impl Meter {
         }
     }
 
-    /// Records that `bytes` were written to the drive; `count` reads the drive's counters after each octile. Errors:
-    /// those of `count`, and counters that went backwards.
+    /// Adds `bytes` written to the drive. `count` reads the drive's counters each time that another eighth of its
+    /// capacity was written. Errors: those of `count`, and counters that went backwards.
     pub fn written(
         &mut self,
         bytes: u64,

@@ -131,8 +131,8 @@ impl ServerState {
         let fewer = own_pairings.min(peer_pairings);
         let more = own_pairings.max(peer_pairings);
         Some(format!(
-            "the devices of {older} hold an older state, perhaps restored from a copy - they count {fewer} pairings of \
-             the nodes, the devices of its peer count {more} - {what}"
+            "the devices of {older} hold an older state, perhaps restored from a copy: they record that the \
+             nodes were paired {fewer} times, and the devices of its peer {more} times - {what}"
         ))
     }
 

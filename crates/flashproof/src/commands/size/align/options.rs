@@ -14,7 +14,7 @@ pub struct Alignment {
     #[arg(value_name = "CONFIG")]
     pub config: PathBuf,
     /// Target for each device: a profile (profile.json), output of "iostat -xty" on the cluster, or numbers as
-    /// r/s=N,w/s=N,rkB/s=N,wkB/s=N; with f/s=N, flushes that w/s includes are subtracted
+    /// r/s=N,w/s=N,rkB/s=N,wkB/s=N; if w/s includes flushes, add f/s=N to subtract them
     #[arg(long, value_name = "PROFILE")]
     pub target: String,
     /// Device to run on, instead of a device of CONFIG; repeat for each device of CONFIG, or join several by commas. ALL

@@ -180,7 +180,7 @@ fn a_parameter_without_an_upper_bound_has_its_maximum_in_the_fastest_drive_of_th
 }
 
 #[test]
-fn a_short_simulation_of_a_mixed_load_has_the_read_rate_of_5_s_within_10_percent() {
+fn a_short_simulation_of_a_mixed_load_is_within_10_percent_of_the_read_rate_of_a_5_s_simulation() {
     let drive = "sim:channels=64+write-mbps=50";
     let small = Some((4_096, None));
     let mut mix = point(drive, JobPurpose::Profile, 64, [small, small]);
