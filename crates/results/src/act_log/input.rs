@@ -63,13 +63,17 @@ impl Compression {
     }
 }
 
+/// The entry of [`UNSUPPORTED_FORMATS`] for a file's first bytes: name, program.
+fn unsupported(first: &[u8]) -> Option<(&'static str, &'static str)> {
+    let (_, name, program) = UNSUPPORTED_FORMATS
+        .iter()
+        .find(|(magic, ..)| first.starts_with(magic))?;
+    Some((name, program))
+}
+
 /// If a file is not plain text by its first bytes: its format, and the program that converts the file to text.
 pub fn encoding(first: &[u8]) -> Option<(&'static str, &'static str)> {
-    let refused = UNSUPPORTED_FORMATS
-        .iter()
-        .find(|(magic, ..)| first.starts_with(magic))
-        .map(|(_, name, program)| (*name, *program));
-    refused.or(match Compression::detect(first) {
+    unsupported(first).or(match Compression::detect(first) {
         Compression::Plain => None,
         Compression::Gzip => Some(("compressed with gzip", "zcat")),
         Compression::Zstd => Some(("compressed with zstd", "zstd -dc")),
@@ -99,13 +103,13 @@ impl<'a> Input<'a> {
     pub fn piped_to(mut source: Box<dyn Read + 'a>, command: &'static str) -> io::Result<Self> {
         let mut first = Vec::new();
         source.by_ref().take(FIRST_BYTES).read_to_end(&mut first)?;
-        let compression = Compression::detect(&first);
-        if let (Compression::Plain, Some((name, program))) = (compression, encoding(&first)) {
+        if let Some((name, program)) = unsupported(&first) {
             let why = format!(
                 "the file is {name}, which is not supported: use {program} FILE | {command}"
             );
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
+        let compression = Compression::detect(&first);
         if first.starts_with(UTF8_BYTE_ORDER_MARK) {
             first.drain(..UTF8_BYTE_ORDER_MARK.len());
         }

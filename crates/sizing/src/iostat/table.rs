@@ -10,7 +10,7 @@
 
 use super::reports::{FIELDS, RateField, RateRow, ReportCollector};
 use super::{Unusable, time};
-use crate::lines::LineReader;
+use crate::lines::{LineReader, Skipped};
 use results::format::quoted;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -102,11 +102,8 @@ pub(super) fn read<R: Read>(
         }
     }
     let skipped = lines.skipped;
-    if skipped.long_lines > 0 || skipped.nul_bytes > 0 {
-        collector.add_remark(format!(
-            "{} long lines and {} NUL bytes are skipped",
-            skipped.long_lines, skipped.nul_bytes
-        ));
+    if skipped != Skipped::default() {
+        collector.add_remark(format!("skipped {skipped}"));
     }
     Ok(description.unwrap_or_else(|| "nothing".to_owned()))
 }

@@ -194,13 +194,18 @@ const PIPED_IOSTAT: &str = "flashproof size profile --log LOG --iostat -";
 struct Files {
     logs: Vec<PathBuf>,
     iostats: Vec<(Option<String>, PathBuf)>,
-    replies: Vec<PathBuf>,
+    /// Files of replies, and configurations of servers with their contents.
+    replies: Vec<(PathBuf, Option<Start>)>,
 }
 
 fn read(args: &SizeArgs) -> Result<ProfileSources, Failure> {
     let mut files = Files {
         logs: args.log.clone(),
-        replies: args.info.clone(),
+        replies: args
+            .info
+            .iter()
+            .map(|path| with_configuration(path))
+            .collect(),
         ..Files::default()
     };
     files
@@ -224,7 +229,7 @@ fn read(args: &SizeArgs) -> Result<ProfileSources, Failure> {
         .logs
         .iter()
         .chain(files.iostats.iter().map(|(_, path)| path))
-        .chain(&files.replies);
+        .chain(files.replies.iter().map(|(path, _)| path));
     sources.names = paths.map(|path| path.display().to_string()).collect();
     let log_sources = files
         .logs
@@ -260,10 +265,10 @@ fn read(args: &SizeArgs) -> Result<ProfileSources, Failure> {
             )));
         }
     }
-    for path in &files.replies {
-        match configuration_file(path) {
-            Some(file) => add_configuration(file, path, &nodes, &mut sources.logs),
-            None => sources.facts.extend(facts(path, &sources.logs, &nodes)?),
+    for (path, configuration) in files.replies {
+        match configuration {
+            Some(file) => add_configuration(file, &path, &nodes, &mut sources.logs),
+            None => sources.facts.extend(facts(&path, &sources.logs, &nodes)?),
         }
     }
     if let Some(given_facts) = given_block_sizes(args) {
@@ -305,13 +310,15 @@ impl Files {
                 .to_string_lossy()
                 .to_ascii_lowercase();
             match name {
-                _ if name.contains(info::FILE_ENDING) => self.replies.push(path),
+                _ if name.contains(info::FILE_ENDING) => {
+                    self.replies.push(with_configuration(&path))
+                }
                 _ if name.contains("iostat") => self.iostats.push((None, path)),
                 _ if name.contains(".log") => self.logs.push(path),
                 // A configuration of a test has no namespaces.
-                _ if name.ends_with(".conf") && configuration_file(&path).is_some() => {
-                    self.replies.push(path);
-                }
+                _ if name.ends_with(".conf") => self
+                    .replies
+                    .extend(Some(with_configuration(&path)).filter(|(_, file)| file.is_some())),
                 _ => {}
             }
         }
@@ -354,10 +361,11 @@ fn node_by_name(path: &Path, nodes: &[String]) -> Option<usize> {
         .position(|id| nodes.len() == 1 || name.starts_with(id.as_str()))
 }
 
-/// The server's configuration in the file `path`. `None`: a file of another kind, or an unreadable file.
-fn configuration_file(path: &Path) -> Option<Start> {
+/// `path` with the server's configuration in this file. `None`: a file of another kind, or an unreadable file.
+fn with_configuration(path: &Path) -> (PathBuf, Option<Start>) {
     let file = path.is_file().then(|| InputFile::open(path, PIPED).ok());
-    server_log::read_configuration(file??).ok()?
+    let read = file.flatten().map(server_log::read_configuration);
+    (path.to_owned(), read.and_then(Result::ok).flatten())
 }
 
 /// Adds the configuration `file` to the log of its node.
