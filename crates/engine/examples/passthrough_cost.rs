@@ -48,13 +48,7 @@ fn cost(
             issued += 1;
         }
         let until_ns = engine.now() + 1_000_000_000;
-        engine.reap(
-            Wait {
-                until_ns,
-                completions: 1,
-            },
-            &mut out,
-        )?;
+        engine.reap(Wait::first(until_ns), &mut out)?;
         for completion in out.drain(..) {
             if !completion.outcome.is_done() {
                 return Err(completion.outcome.to_string().into());

@@ -28,20 +28,12 @@ pub mod uring;
 pub use device_name::DeviceName;
 pub use setup::EngineSetup;
 use std::ops::DerefMut;
+pub use sys::op::Wait;
 use sys::op::{Completion, Op};
 
 /// Maximum number of operations per submission to the kernel, and between two readings of the clock. The kernel issues
 /// the operations of a batch one by one, so in a long batch the last is issued later than its time stamp.
 pub const BATCH: usize = 8;
-
-/// Bounds of the sleep in [`IoEngine::reap`].
-#[derive(Debug, Clone, Copy)]
-pub struct Wait {
-    /// Latest instant of the return, on the engine's clock. For an instant in the past, the call polls without a sleep.
-    pub until_ns: u64,
-    /// Number of completions after which the call returns; at least 1.
-    pub completions: u32,
-}
 
 /// The clock and all targets of a shard. The caller keeps the number of operations in flight within the engine's limit.
 ///

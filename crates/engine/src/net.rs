@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use sys::buffer::Buf;
 use sys::net::{NetOp, NetOutcome, NetworkForm, Waker};
-use sys::op::{self, Queue, Reaped, Sleep};
+use sys::op::{self, Queue, Reaped};
 use sys::ring::{FileForm, Ring, RingFacts};
 
 /// Completion of a device or socket operation.
@@ -134,17 +134,12 @@ impl IoEngine for NetEngine {
         } else {
             0
         };
+        let wait = Wait { until_ns, ..wait };
         let now_ns = self.uring.clock_ns();
         if self.is_measured || until_ns <= now_ns {
-            self.uring.wait(Wait { until_ns, ..wait })?;
+            self.uring.wait(wait)?;
         } else {
-            self.uring.queue_mut().enter(
-                now_ns,
-                Some(Sleep {
-                    completions: wait.completions,
-                    until_ns,
-                }),
-            )?;
+            self.uring.queue_mut().enter(now_ns, Some(wait))?;
         }
         completions.extend(self.uring.refused.drain(..).map(NetCompletion::Block));
         let mut sleeps_on = None;

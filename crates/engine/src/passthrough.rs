@@ -76,13 +76,7 @@ impl Passthrough {
             while completions.is_empty() {
                 let until_ns = engine.now() + 1_000_000_000;
                 engine
-                    .reap(
-                        Wait {
-                            until_ns,
-                            completions: 1,
-                        },
-                        &mut completions,
-                    )
+                    .reap(Wait::first(until_ns), &mut completions)
                     .map_err(errno_outcome)?;
             }
             match completions[0].outcome {

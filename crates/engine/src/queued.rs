@@ -2,18 +2,18 @@
 
 use crate::setup::EngineSetup;
 use crate::threads::Threads;
-use crate::{BATCH, IoEngine, Wait};
+use crate::{BATCH, IoEngine};
 use device::target::Target;
 use std::io;
 use std::sync::Arc;
 use sys::buffer::Buf;
-use sys::op::{Completion, Op, OpKind, Outcome, Queue, Reaped, Sleep};
+use sys::op::{Completion, Op, OpKind, Outcome, Queue, Reaped, Wait};
 use sys::process::RunDelay;
 
 /// Maximum wait on the queue while helper threads have operations in flight, nanoseconds.
 const LOOK_NS: u64 = 100_000;
 
-/// Polling time before a thread sleeps, ns. Sleep and wake-up take longer; devices in memory often complete in time.
+/// Polling time before a thread sleeps, ns. Wait and wake-up take longer; devices in memory often complete in time.
 const AWAKE_NS: u64 = 1_000;
 
 /// Time at which the engine saw a completion.
@@ -151,13 +151,7 @@ impl<Q: Queue> Queued<Q> {
                 asleep_ns = self.clock_ns();
             }
         }
-        self.queue.enter(
-            asleep_ns,
-            Some(Sleep {
-                completions: 1,
-                until_ns,
-            }),
-        )?;
+        self.queue.enter(asleep_ns, Some(Wait::first(until_ns)))?;
         let woke_ns = self.clock_ns();
         let gap_ns = match woke_ns - asleep_ns {
             slept_ns if slept_ns > self.setup.harmless_gap_ns => {
@@ -169,26 +163,14 @@ impl<Q: Queue> Queued<Q> {
         Ok(())
     }
 
-    pub(crate) fn wait(
-        &mut self,
-        Wait {
-            until_ns,
-            completions,
-        }: Wait,
-    ) -> io::Result<()> {
+    pub(crate) fn wait(&mut self, wait: Wait) -> io::Result<()> {
         let now_ns = self.clock_ns();
-        if until_ns <= now_ns {
+        if wait.until_ns <= now_ns {
             self.submit_queued(now_ns)
-        } else if completions == 1 {
-            self.await_first(until_ns)
+        } else if wait.completions == 1 {
+            self.await_first(wait.until_ns)
         } else {
-            self.queue.enter(
-                now_ns,
-                Some(Sleep {
-                    completions,
-                    until_ns,
-                }),
-            )
+            self.queue.enter(now_ns, Some(wait))
         }
     }
 
@@ -308,17 +290,7 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
             .filter(|threads| threads.in_flight() > 0)
         {
             // Completions of helper threads do not wake the queue.
-            threads.reap(
-                if is_idle {
-                    wait
-                } else {
-                    Wait {
-                        until_ns: 0,
-                        completions: 1,
-                    }
-                },
-                completions,
-            )?;
+            threads.reap(if is_idle { wait } else { Wait::first(0) }, completions)?;
             self.backdate_issue(completions);
             until_ns = until_ns.min(self.clock_ns() + LOOK_NS);
         }
@@ -381,7 +353,6 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::testing::wait;
     use crate::uring::Uring;
     use device::guard::{EraseAnswers, Guard, WriteRequest};
     use results::testing::modified;
@@ -416,7 +387,7 @@ mod tests {
         let mut out = Vec::new();
         while out.is_empty() {
             let until_ns = engine.now() + 1_000_000_000;
-            engine.reap(wait(until_ns, 1), &mut out).unwrap();
+            engine.reap(Wait::first(until_ns), &mut out).unwrap();
         }
         assert_eq!(out[0].token, 2);
         assert_eq!(out[0].outcome, Outcome::Done);
@@ -461,7 +432,7 @@ mod tests {
             Ok(())
         }
 
-        fn enter(&mut self, now_ns: u64, _sleep: Option<Sleep>) -> io::Result<()> {
+        fn enter(&mut self, now_ns: u64, _sleep: Option<Wait>) -> io::Result<()> {
             self.issued_ns = now_ns;
             Ok(())
         }
@@ -526,11 +497,11 @@ mod tests {
                 engine.submit(modified(Op::new(kind, 0, 4096, buf), |it| it.token = token));
             }
             let mut out = Vec::new();
-            engine.reap(wait(0, 1), &mut out).unwrap();
+            engine.reap(Wait::first(0), &mut out).unwrap();
             let submitted_ns = engine.queue.issued_ns;
             while engine.in_flight() > 0 {
                 let until_ns = engine.now() + 1_000_000_000;
-                engine.reap(wait(until_ns, 1), &mut out).unwrap();
+                engine.reap(Wait::first(until_ns), &mut out).unwrap();
             }
             assert_eq!(out.len(), 8, "{answer}");
             for Completion {

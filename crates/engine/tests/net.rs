@@ -34,20 +34,13 @@ fn net(targets: Vec<Arc<Target>>, arrivals: ReceiveBuffers) -> Option<NetEngine>
     }
 }
 
-fn wait(until_ns: u64, completions: u32) -> Wait {
-    Wait {
-        until_ns,
-        completions,
-    }
-}
-
 fn reap(net: &mut NetEngine) -> Vec<NetCompletion> {
     let begin = Instant::now();
     let mut out = Vec::new();
     while out.is_empty() {
         assert!(begin.elapsed() < Duration::from_secs(20), "nothing came");
         let until_ns = net.now() + SEC;
-        net.reap(wait(until_ns, 1), &mut out).unwrap();
+        net.reap(Wait::first(until_ns), &mut out).unwrap();
     }
     out
 }
@@ -108,7 +101,7 @@ fn connections_are_accepted_and_bytes_arrive_in_both_directions() {
             socket: socket.clone(),
             bytes: bytes.clone(),
         });
-        net.reap(wait(0, 1), &mut Vec::new()).unwrap();
+        net.reap(Wait::first(0), &mut Vec::new()).unwrap();
         let reader = std::thread::spawn(move || {
             let mut read = vec![0; 16 << 20];
             client.read_exact(&mut read).unwrap();
@@ -185,7 +178,7 @@ fn another_thread_can_end_every_sleep_of_the_engine() {
         let thread = std::thread::spawn(move || waker.wake());
         let begin = Instant::now();
         let until_ns = net.now() + 30 * SEC;
-        net.reap(wait(until_ns, 1), &mut Vec::new()).unwrap();
+        net.reap(Wait::first(until_ns), &mut Vec::new()).unwrap();
         assert!(begin.elapsed() < Duration::from_secs(20));
         thread.join().unwrap();
     }
@@ -206,7 +199,7 @@ fn the_end_of_an_engine_closes_its_connections() {
         socket,
         bytes: vec![1; 64 << 20],
     });
-    net.reap(wait(0, 1), &mut Vec::new()).unwrap();
+    net.reap(Wait::first(0), &mut Vec::new()).unwrap();
     drop(net);
     client
         .set_read_timeout(Some(Duration::from_secs(20)))

@@ -196,14 +196,7 @@ impl<E: BlockEngine> Perform for E {
         let mut out = Vec::new();
         while out.is_empty() {
             let until_ns = self.now() + 1_000_000_000;
-            self.reap(
-                Wait {
-                    until_ns,
-                    completions: 1,
-                },
-                &mut out,
-            )
-            .unwrap();
+            self.reap(Wait::first(until_ns), &mut out).unwrap();
         }
         let done = &out[0];
         assert_eq!((out.len(), done.token, self.in_flight()), (1, 3, 0));

@@ -500,9 +500,7 @@ fn an_interrupted_run_is_partial() {
     let dir = parent.path().join("run");
     let out = parent.path().join("out");
     Shape {
-        end: Some(End::Interrupted {
-            signal: "SIGINT".into(),
-        }),
+        end: Some(End::interrupted("SIGINT")),
         ..SHORT
     }
     .write(&dir);

@@ -202,9 +202,7 @@ fn a_signal_ends_act_storage_after_a_last_report_as_in_act() {
         );
         assert_eq!(
             bench.run().verdict.end,
-            End::Interrupted {
-                signal: format!("SIG{signal}")
-            }
+            End::interrupted(format!("SIG{signal}"))
         );
         assert_eq!(
             latency(&bench, "log").stdout,

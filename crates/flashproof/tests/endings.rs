@@ -116,12 +116,7 @@ fn a_signal_ends_a_run_cleanly_with_a_partial_verdict() {
         ended.shows(&[format!("stopped by SIG{signal} after ")]);
         ended.shows(&["so far the run would pass"]);
         let run = bench.run();
-        assert_eq!(
-            run.verdict.end,
-            End::Interrupted {
-                signal: format!("SIG{signal}")
-            }
-        );
+        assert_eq!(run.verdict.end, End::interrupted(format!("SIG{signal}")));
         assert_eq!(
             (run.verdict.outcome, run.verdict.partial, run.is_complete()),
             (Outcome::Invalid, true, true)
@@ -168,12 +163,7 @@ fn a_hangup_does_not_end_a_run() {
     let before = intervals(&bench);
     running.wait_until("two more intervals", || intervals(&bench) > before + 1);
     running.end_by("TERM").expect(4);
-    assert_eq!(
-        bench.run().verdict.end,
-        End::Interrupted {
-            signal: "SIGTERM".into()
-        }
-    );
+    assert_eq!(bench.run().verdict.end, End::interrupted("SIGTERM"));
 }
 
 #[test]
@@ -192,12 +182,7 @@ fn a_run_interrupted_after_its_failure_is_a_fail() {
         (run.verdict.outcome, run.verdict.partial),
         (Outcome::Fail, true)
     );
-    assert_eq!(
-        run.verdict.end,
-        End::Interrupted {
-            signal: "SIGINT".into()
-        }
-    );
+    assert_eq!(run.verdict.end, End::interrupted("SIGINT"));
 }
 
 #[test]
@@ -278,12 +263,7 @@ fn a_signal_ignored_at_the_start_does_not_end_a_run() {
     let before = intervals(&bench);
     running.wait_until("two more intervals", || intervals(&bench) > before + 1);
     running.end_by("TERM").expect(4);
-    assert_eq!(
-        bench.run().verdict.end,
-        End::Interrupted {
-            signal: "SIGTERM".into()
-        }
-    );
+    assert_eq!(bench.run().verdict.end, End::interrupted("SIGTERM"));
 }
 
 #[test]

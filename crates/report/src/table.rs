@@ -334,74 +334,54 @@ impl Render for Table {
 }
 
 impl Cell {
+    fn styled(text: impl Into<String>, style: CellStyle) -> Self {
+        let text = text.into();
+        Self { text, style }
+    }
+
     pub fn strong(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            style: CellStyle::Strong,
-        }
+        Self::styled(text, CellStyle::Strong)
     }
 
     pub fn bad(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            style: CellStyle::Bad,
-        }
+        Self::styled(text, CellStyle::Bad)
     }
 
     pub fn code(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            style: CellStyle::Code,
-        }
+        Self::styled(text, CellStyle::Code)
     }
 
     /// A field of a heat map: `fraction` from 0 (lightest) to 1 (darkest).
     pub fn shaded(text: impl Into<String>, fraction: f64) -> Self {
         let shade = (fraction.clamp(0.0, 1.0) * SHADES as f64).round() as usize;
-        Self {
-            text: text.into(),
-            style: CellStyle::Shade(shade),
-        }
+        Self::styled(text, CellStyle::Shade(shade))
     }
 
     pub fn link(text: impl Into<String>, id: String) -> Self {
-        Self {
-            text: text.into(),
-            style: CellStyle::Link(format!("#{id}")),
-        }
+        Self::styled(text, CellStyle::Link(format!("#{id}")))
     }
 
     /// Text with a link to a web page; plain text if the address is not `https://...`.
     pub(crate) fn web(text: impl Into<String>, address: &str) -> Self {
         let text = text.into();
         if address.starts_with("https://") {
-            let style = CellStyle::Link(address.to_owned());
-            Self { text, style }
+            Self::styled(text, CellStyle::Link(address.to_owned()))
         } else {
             text.into()
         }
     }
 
     pub(crate) fn outcome(label: OutcomeLabel) -> Self {
-        Self {
-            text: label.text,
-            style: CellStyle::Badge(label.look),
-        }
+        Self::styled(label.text, CellStyle::Badge(label.look))
     }
 
     /// Text with a link to a file beside the page.
     pub(crate) fn file(text: impl Into<String>, path: String) -> Self {
-        Self {
-            text: text.into(),
-            style: CellStyle::Link(path),
-        }
+        Self::styled(text, CellStyle::Link(path))
     }
 
     pub(crate) fn missing(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            style: CellStyle::Missing,
-        }
+        Self::styled(text, CellStyle::Missing)
     }
 
     fn csv(&self) -> String {
@@ -431,10 +411,7 @@ impl Cell {
 
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Self {
-        Self {
-            text: text.into(),
-            style: CellStyle::Plain,
-        }
+        Self::styled(text, CellStyle::Plain)
     }
 }
 

@@ -11,12 +11,14 @@ use device::target::Target;
 use engine::DeviceName;
 use engine::sim::{DriveSpec, SimulatedDrive};
 use load::workload::{DeviceShape, FilePlan, RunSpec, Workload};
+use results::format::quoted;
 use results::run_dir::DeviceKind;
 use serde_json::{Value, json};
 use std::fs;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 use std::sync::Arc;
 use sys::buffer::{Buf, Pool};
 use sys::call::perform_call;
@@ -37,6 +39,17 @@ pub struct Consents<'a> {
     /// Other devices of the same configuration, which other runs may erase.
     pub other_devices: &'a [String],
     pub shared: bool,
+}
+
+impl<'a> Consents<'a> {
+    /// Consents of a run without other devices.
+    pub fn erasing(erase: &'a [String]) -> Self {
+        Self {
+            erase,
+            other_devices: &[],
+            shared: false,
+        }
+    }
 }
 
 pub enum Devices {
@@ -220,6 +233,27 @@ pub fn parsed(names: &[String]) -> Result<Vec<DeviceName>, Failure> {
         ));
     }
     collect_all(names.iter().map(|name| name.parse()), Failure::usage)
+}
+
+/// Refuses names that are patterns of a shell, or places to fill in (`/dev/sdc?` in ACT's sample): each would count as one
+/// drive.
+pub fn refuse_patterns(names: &[DeviceName]) -> Result<(), Failure> {
+    let names = names.iter().map(DeviceName::as_str);
+    let is_pattern = |name: &&str| name.contains(['[', '*', '?', '{']) && !Path::new(name).exists();
+    let problems: Vec<String> = names
+        .filter(is_pattern)
+        .map(|name| {
+            format!(
+                "cannot use the device {} - it is a pattern of a shell, not a device - name each device, joined by \
+                 commas, or let bash repeat the option, without quotes: --device=/dev/nvme{{0..3}}n1",
+                quoted(name)
+            )
+        })
+        .collect();
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::usages(problems))
 }
 
 /// Rejects a file size if all devices are block devices: the size would be ignored, and the whole device used.

@@ -39,38 +39,26 @@ results::display!(PlacementMechanism {
 
 /// True if the requested handles need passthrough: the kernel has too few write streams for a device.
 pub(crate) fn needs_passthrough(placements: &PlacementKinds, targets: &[Arc<Target>]) -> bool {
-    placement_requests(placements, targets).any(
-        |PlacementRequest {
-             target,
-             placement_handles,
-             ..
-         }| {
-            target.write_streams() < last(&placement_handles) && target.facts().is_nvme()
-        },
-    )
+    placement_requests(placements, targets).any(|request| {
+        let target = request.target;
+        target.write_streams() < last(&request.placement_handles) && target.facts().is_nvme()
+    })
 }
 
 pub(crate) fn by_streams(
     placements: &PlacementKinds,
     targets: &[Arc<Target>],
 ) -> Result<Option<PlacementMechanism>, Failure> {
-    carrier(placement_requests(placements, targets).map(
-        |PlacementRequest {
-             target,
-             placement_handles,
-             ..
-         }: PlacementRequest<'_>| {
-            let streams = target.write_streams();
-            if last(&placement_handles) <= streams {
-                return Ok(PlacementMechanism::Streams);
-            }
-            Err(refusal(
-                target,
-                &placement_handles,
-                &why_no_streams(target.facts().max_write_streams, streams),
-            ))
-        },
-    ))
+    mechanism(placements, targets, |request| {
+        let streams = request.target.write_streams();
+        if last(&request.placement_handles) <= streams {
+            return Ok(PlacementMechanism::Streams);
+        }
+        Err(why_no_streams(
+            request.target.facts().max_write_streams,
+            streams,
+        ))
+    })
 }
 
 /// Checks that each namespace in `generics` has enough placement handles.
@@ -79,28 +67,25 @@ pub(crate) fn by_directives(
     targets: &[Arc<Target>],
     generics: &[Arc<NvmeGeneric>],
 ) -> Result<Option<PlacementMechanism>, Failure> {
-    carrier(placement_requests(placements, targets).map(|PlacementRequest {
-                     target,
-                     placement_handles,
-                     ..
-                 }: PlacementRequest<'_>| {
+    mechanism(placements, targets, |request| {
         let handles = targets
             .iter()
             .zip(generics)
-            .find(|(other, _)| Arc::ptr_eq(other, target))
+            .find(|(other, _)| Arc::ptr_eq(other, request.target))
             .map_or(0, |(_, generic)| generic.namespace().placement_ids.len());
-        if usize::from(last(&placement_handles)) <= handles {
+        if usize::from(last(&request.placement_handles)) <= handles {
             return Ok(PlacementMechanism::Directives);
         }
-        let why = match handles {
+        Err(match handles {
             0 => "its namespace has no placement list: the drive has no FDP, FDP is off, or the namespace was created \
                   without handles - `flashproof doctor` shows the cause, `flashproof waf setup DEVICE` prints the commands \
                   that create handles"
                 .to_owned(),
-            _ => format!("its placement list has handles 1 to {handles} - use lower handles, or a namespace with more handles"),
-        };
-        Err(refusal(target, &placement_handles, &why))
-    }))
+            _ => format!(
+                "its placement list has handles 1 to {handles} - use lower handles, or a namespace with more handles"
+            ),
+        })
+    })
 }
 
 /// Sets the write hint of each device. A device can have only one write hint.
@@ -108,39 +93,32 @@ pub(crate) fn by_hint(
     placements: &PlacementKinds,
     targets: &[Arc<Target>],
 ) -> Result<Option<PlacementMechanism>, Failure> {
-    carrier(placement_requests(placements, targets).map(|PlacementRequest {
-                     target,
-                     placement_handles,
-                     has_others,
-                 }: PlacementRequest<'_>| {
+    mechanism(placements, targets, |request| {
+        let target = request.target;
+        let handle = last(&request.placement_handles);
         let streams = target.write_streams();
-        let why = if last(&placement_handles) > streams {
+        Err(if handle > streams {
             why_no_streams(target.facts().max_write_streams, streams)
-        } else if placement_handles.len() > 1 {
+        } else if request.placement_handles.len() > 1 {
             "without io_uring, a placement handle is a write hint of the inode (F_SET_RW_HINT), and a device has only one - \
              set engine: uring or engine: passthrough"
                 .to_owned()
-        } else if has_others {
+        } else if request.has_others {
             "without io_uring, a placement handle is a write hint of the inode (F_SET_RW_HINT), and would also apply to the \
              writes without a handle - give all writes this handle, or set engine: uring or engine: passthrough"
                 .to_owned()
-        } else if last(&placement_handles) > HINT_MAX {
+        } else if handle > HINT_MAX {
             format!(
                 "without io_uring, a placement handle is a write hint of the inode (F_SET_RW_HINT), at most {HINT_MAX} - set \
                  engine: uring"
             )
         } else {
-            let set = target.set_write_hint(last(&placement_handles));
-            return set.map(|()| PlacementMechanism::Hint).map_err(|error| {
-                refusal(
-                    target,
-                    &placement_handles,
-                    &format!("F_SET_RW_HINT failed ({error}) - set engine: uring"),
-                )
-            });
-        };
-        Err(refusal(target, &placement_handles, &why))
-    }))
+            let set = target.set_write_hint(handle);
+            return set
+                .map(|()| PlacementMechanism::Hint)
+                .map_err(|error| format!("F_SET_RW_HINT failed ({error}) - set engine: uring"));
+        })
+    })
 }
 
 struct PlacementRequest<'a> {
@@ -168,28 +146,28 @@ fn last(placement_handles: &BTreeSet<u16>) -> u16 {
     placement_handles.last().copied().unwrap_or(0)
 }
 
-/// The placement mechanism of the devices. Errors: for each device without the mechanism, the reason.
-fn carrier(
-    checked: impl Iterator<Item = Result<PlacementMechanism, String>>,
+/// The placement mechanism that `check` finds for each device with placements. Errors: for each device without the
+/// mechanism, the reason.
+fn mechanism(
+    placements: &PlacementKinds,
+    targets: &[Arc<Target>],
+    check: impl Fn(&PlacementRequest<'_>) -> Result<PlacementMechanism, String>,
 ) -> Result<Option<PlacementMechanism>, Failure> {
-    collect_all(checked, Failure::environment).map(|carriers: Vec<_>| carriers.first().copied())
+    let checked = placement_requests(placements, targets)
+        .map(|request| check(&request).map_err(|why| request.refusal(&why)));
+    collect_all(checked, Failure::environment).map(|found: Vec<_>| found.first().copied())
 }
 
-fn refusal(target: &Target, placement_handles: &BTreeSet<u16>, why: &str) -> String {
-    let handles = placement_handles
-        .iter()
-        .map(u16::to_string)
-        .collect::<Vec<_>>()
-        .join(", ");
-    let plural = if placement_handles.len() == 1 {
-        ""
-    } else {
-        "s"
-    };
-    format!(
-        "cannot use placement handle{plural} {handles} of {} - {why}; nothing was written",
-        target.name()
-    )
+impl PlacementRequest<'_> {
+    fn refusal(&self, why: &str) -> String {
+        let handles: Vec<_> = self.placement_handles.iter().map(u16::to_string).collect();
+        let plural = if handles.len() == 1 { "" } else { "s" };
+        format!(
+            "cannot use placement handle{plural} {} of {} - {why}; nothing was written",
+            handles.join(", "),
+            self.target.name()
+        )
+    }
 }
 
 fn why_no_streams(max_write_streams: Option<u16>, streams: u16) -> String {

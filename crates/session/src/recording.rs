@@ -203,9 +203,7 @@ impl<'a> Recording<'a> {
         }
         match self.control.cause() {
             None => End::Completed,
-            Some(EndCause::Requested { signal }) => End::Interrupted {
-                signal: signals::name(signal),
-            },
+            Some(EndCause::Requested { signal }) => End::interrupted(signals::name(signal)),
             Some(EndCause::Enough { reason: why }) => End::Enough { why },
             Some(EndCause::Lag {
                 lane,

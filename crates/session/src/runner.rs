@@ -90,11 +90,7 @@ impl RunRequest<'_> {
         Self {
             workloads,
             dir: PathBuf::new(),
-            consents: Consents {
-                erase: &[],
-                other_devices: &[],
-                shared: false,
-            },
+            consents: Consents::erasing(&[]),
             opened: None,
             sla: Sla::default(),
             slice_sec: 3_600,

@@ -149,13 +149,7 @@ impl<E: BlockEngine> Embedded<E> {
     fn forget(&mut self) -> io::Result<()> {
         while self.issuer.in_flight() + self.submitted.len() > 0 {
             let until_ns = self.engine.now() + TURN_NS;
-            self.reap(
-                Wait {
-                    until_ns,
-                    completions: 1,
-                },
-                &mut Vec::new(),
-            )?;
+            self.reap(Wait::first(until_ns), &mut Vec::new())?;
         }
         self.completions.clear();
         self.flush()
@@ -251,13 +245,8 @@ impl<E: BlockEngine> Embedded<E> {
             .min(self.poll_ns)
             .min(cpu_ns)
             .min(self.issuer.again_ns());
-        self.engine.reap(
-            Wait {
-                until_ns,
-                completions: 1,
-            },
-            &mut self.device_completions,
-        )?;
+        self.engine
+            .reap(Wait::first(until_ns), &mut self.device_completions)?;
         self.now_ns = self.engine.now();
         let mut unseen_ns: u64 = 0;
         for completion in self.device_completions.drain(..) {

@@ -29,13 +29,6 @@ pub(crate) fn space() -> StoreSpace {
     }
 }
 
-pub(crate) fn wait(until_ns: u64, completions: u32) -> Wait {
-    Wait {
-        until_ns,
-        completions,
-    }
-}
-
 /// Performs `kind` on keys 0 to `keys` - 1, at most `in_flight` at once. Returns the results in the order of the keys.
 pub(crate) fn all(
     engine: &mut impl IoEngine<Op = Op, Completion = Completion>,
@@ -57,7 +50,15 @@ pub(crate) fn all(
             next += 1;
         }
         let until_ns = engine.now() + 10_000_000;
-        engine.reap(wait(until_ns, 8), &mut out).unwrap();
+        engine
+            .reap(
+                Wait {
+                    until_ns,
+                    completions: 8,
+                },
+                &mut out,
+            )
+            .unwrap();
         for completion in out.drain(..) {
             assert!(
                 completion.issued_ns <= completion.completed_ns

@@ -139,13 +139,6 @@ struct Story<'a> {
     seen: &'a mut Seen,
 }
 
-fn wait(until_ns: u64, completions: u32) -> Wait {
-    Wait {
-        until_ns,
-        completions,
-    }
-}
-
 fn digest_of(key: usize) -> store::Digest {
     digest(b"set", 1, &(key as u64).to_be_bytes())
 }
@@ -167,7 +160,7 @@ fn open(
     let mut done = Vec::new();
     while !store.is_ready() {
         assert!(engine.in_flight() > 0, "the cold start hangs");
-        engine.reap(wait(u64::MAX, 1), &mut done).unwrap();
+        engine.reap(Wait::first(u64::MAX), &mut done).unwrap();
         for done in done.drain(..) {
             store.on_completion(done, engine, &mut Vec::new());
         }
@@ -260,7 +253,7 @@ impl<'a> Story<'a> {
                 return;
             }
             let until_ns = until_ns.min(next_ns.max(now_ns + 1));
-            self.engine.reap(wait(until_ns, 1), &mut done).unwrap();
+            self.engine.reap(Wait::first(until_ns), &mut done).unwrap();
             for done in done.drain(..).take(self.completions_left as usize) {
                 self.completions_left -= 1;
                 self.store
@@ -521,7 +514,7 @@ impl<'a> Story<'a> {
         self.store
             .execute(0, transaction, &mut self.engine, &mut replies);
         while replies.is_empty() {
-            self.engine.reap(wait(u64::MAX, 1), &mut done).unwrap();
+            self.engine.reap(Wait::first(u64::MAX), &mut done).unwrap();
             for done in done.drain(..) {
                 self.store
                     .on_completion(done, &mut self.engine, &mut replies);
@@ -810,7 +803,7 @@ impl<'a> Story<'a> {
         self.store.accept_losses(&mut self.engine);
         let mut done = Vec::new();
         while !self.store.is_ready() {
-            self.engine.reap(wait(u64::MAX, 1), &mut done).unwrap();
+            self.engine.reap(Wait::first(u64::MAX), &mut done).unwrap();
             done.drain(..).for_each(|done| {
                 self.store
                     .on_completion(done, &mut self.engine, &mut Vec::new())
@@ -833,7 +826,7 @@ impl<'a> Story<'a> {
             }
             self.store.poll(&mut self.engine, &mut Vec::new());
             let until_ns = self.engine.now() + 1_000_000;
-            self.engine.reap(wait(until_ns, 1), &mut done).unwrap();
+            self.engine.reap(Wait::first(until_ns), &mut done).unwrap();
             done.drain(..).for_each(|done| {
                 self.store
                     .on_completion(done, &mut self.engine, &mut Vec::new())

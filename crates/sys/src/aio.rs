@@ -6,7 +6,7 @@
 //! waits for operations in flight, even on a hung device. Structures and opcodes: include/uapi/linux/aio_abi.h.
 
 use crate::buffer::{ALIGN, Buf, Pool};
-use crate::op::{Op, OpKind, Outcome, Queue, Reaped, Sleep};
+use crate::op::{Op, OpKind, Outcome, Queue, Reaped, Wait};
 use crate::process::monotonic_ns;
 use crate::succeed;
 use std::io;
@@ -299,7 +299,7 @@ impl Queue for AioContext {
         Ok(())
     }
 
-    fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()> {
+    fn enter(&mut self, now_ns: u64, sleep: Option<Wait>) -> io::Result<()> {
         self.submit(now_ns);
         match sleep {
             // No wait while completions are posted: the caller reaps them first, which makes room for operations that
@@ -372,13 +372,7 @@ pub fn probe(file: BorrowedFd<'_>) -> io::Result<()> {
     let mut result = Err(io::Error::from_raw_os_error(libc::ETIMEDOUT));
     // A signal can end a wait early, so repeat the wait.
     while aio.posted == 0 && monotonic_ns() < began_ns + PROBE_NS {
-        aio.enter(
-            0,
-            Some(Sleep {
-                completions: 1,
-                until_ns: PROBE_NS,
-            }),
-        )?;
+        aio.enter(0, Some(Wait::first(PROBE_NS)))?;
     }
     aio.reap(|reaped| {
         result = match reaped.outcome {
@@ -408,14 +402,7 @@ mod tests {
         assert!(aio.push(Op::new(OpKind::Flush, 0, 0, Buf::empty())).is_ok());
         let mut outcome = None;
         while outcome.is_none() {
-            aio.enter(
-                0,
-                Some(Sleep {
-                    completions: 1,
-                    until_ns: PROBE_NS,
-                }),
-            )
-            .unwrap();
+            aio.enter(0, Some(Wait::first(PROBE_NS))).unwrap();
             aio.reap(|reaped| outcome = Some(reaped.outcome));
         }
         assert_eq!(outcome, Some(Outcome::Done));

@@ -331,7 +331,7 @@ impl Form for NetworkForm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::{Queue, Sleep};
+    use crate::op::{Queue, Wait};
     use std::io::Read;
     use std::time::Duration;
 
@@ -354,14 +354,7 @@ mod tests {
         let clients: Vec<_> = (0..64)
             .map(|_| TcpStream::connect(address).unwrap())
             .collect();
-        ring.enter(
-            0,
-            Some(Sleep {
-                completions: 1,
-                until_ns: u64::MAX / 4,
-            }),
-        )
-        .unwrap();
+        ring.enter(0, Some(Wait::first(u64::MAX / 4))).unwrap();
         drop(ring);
         for mut client in clients {
             client

@@ -382,13 +382,23 @@ pub struct Reaped<Op, Outcome> {
     pub issued_ns: u64,
 }
 
-/// Limits of a wait.
+/// Limits of a wait for completions.
 #[derive(Debug, Clone, Copy)]
-pub struct Sleep {
-    /// Number of completions that end the sleep.
-    pub completions: u32,
-    /// End of the sleep on the clock of [`Queue::enter`].
+pub struct Wait {
+    /// Latest end, on the clock of [`Queue::enter`]. For an instant in the past, engines poll without a sleep.
     pub until_ns: u64,
+    /// Number of completions that end the wait; at least 1.
+    pub completions: u32,
+}
+
+impl Wait {
+    /// A wait for the next completion.
+    pub const fn first(until_ns: u64) -> Self {
+        Self {
+            until_ns,
+            completions: 1,
+        }
+    }
 }
 
 /// A queue of operations in the kernel: io_uring or Linux AIO. The queue owns operations until it returns their buffers
@@ -417,7 +427,7 @@ pub trait Queue {
     /// Submits the pushed operations as issued at `now_ns`, makes the kernel post completions, and waits if `sleep` is
     /// given. A wait for one completion can end early, without one. Entries that the kernel does not take (out of
     /// memory, or after a rejected entry) stay pushed for a later call.
-    fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()>;
+    fn enter(&mut self, now_ns: u64, sleep: Option<Wait>) -> io::Result<()>;
 
     /// True if completions are available, or if [`Self::enter`] would make some available.
     fn is_ready(&mut self) -> bool;

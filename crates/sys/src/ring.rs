@@ -9,7 +9,7 @@
 //! [`crate::nvme::ring`] for NVMe commands, [`crate::net`] for files and sockets.
 
 use super::buffer::{ALIGN, Buf, Pool};
-use crate::op::{Op, OpKind, Outcome, Queue, Reaped, Sleep};
+use crate::op::{Op, OpKind, Outcome, Queue, Reaped, Wait};
 use crate::succeed;
 use io_uring::cqueue::EntryMarker as _;
 use io_uring::squeue::EntryMarker as _;
@@ -363,9 +363,9 @@ impl<F: Form> Queue for Ring<F> {
         Ok(())
     }
 
-    fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()> {
+    fn enter(&mut self, now_ns: u64, sleep: Option<Wait>) -> io::Result<()> {
         let is_timed =
-            matches!(sleep, Some(Sleep { completions: 1, until_ns }) if self.has_timer(until_ns));
+            matches!(sleep, Some(Wait { completions: 1, until_ns }) if self.has_timer(until_ns));
         let Some(ring) = self.ring.as_ref() else {
             return Ok(());
         };
@@ -384,7 +384,7 @@ impl<F: Form> Queue for Ring<F> {
             None => enter(fd, self.pushed.len(), 0, flags, None),
             // The armed timer ends the wait. If the kernel rejects the timer's entry, the call does not wait at all.
             Some(_) if is_timed => enter(fd, self.pushed.len(), 1, flags, None),
-            Some(Sleep {
+            Some(Wait {
                 completions,
                 until_ns,
             }) if self.has_absolute_waits => {
@@ -397,7 +397,7 @@ impl<F: Form> Queue for Ring<F> {
                     Some(at_ns),
                 )
             }
-            Some(Sleep {
+            Some(Wait {
                 completions,
                 until_ns,
             }) => enter(
@@ -772,14 +772,8 @@ mod tests {
         assert!(ring.push(read).is_ok());
         let mut reaped = 0;
         while reaped == 0 {
-            ring.enter(
-                clock(),
-                Some(Sleep {
-                    completions: 1,
-                    until_ns: clock() + timer_ns,
-                }),
-            )
-            .unwrap();
+            ring.enter(clock(), Some(Wait::first(clock() + timer_ns)))
+                .unwrap();
             ring.reap(|read| reaped += u32::from(read.outcome.is_done()));
         }
         Some((ring, clock))
@@ -793,14 +787,7 @@ mod tests {
         for _ in 0..2 {
             let until_ns = clock() + 20_000_000;
             while clock() < until_ns {
-                ring.enter(
-                    clock(),
-                    Some(Sleep {
-                        completions: 1,
-                        until_ns,
-                    }),
-                )
-                .unwrap();
+                ring.enter(clock(), Some(Wait::first(until_ns))).unwrap();
                 ring.reap(|_| panic!("nothing came back"));
             }
         }
@@ -815,14 +802,7 @@ mod tests {
         let mut waits = 0;
         let until_ns = clock() + 300_000_000;
         while clock() < until_ns {
-            ring.enter(
-                clock(),
-                Some(Sleep {
-                    completions: 1,
-                    until_ns,
-                }),
-            )
-            .unwrap();
+            ring.enter(clock(), Some(Wait::first(until_ns))).unwrap();
             ring.reap(|_| panic!("nothing came back"));
             waits += 1;
         }
@@ -878,14 +858,7 @@ mod tests {
         let buf = ring.buffer(4096).unwrap();
         let push = std::panic::AssertUnwindSafe(|| ring.push(Op::new(OpKind::Read, 0, 4096, buf)));
         assert!(std::panic::catch_unwind(push).is_err());
-        ring.enter(
-            0,
-            Some(Sleep {
-                completions: 1,
-                until_ns: u64::MAX / 4,
-            }),
-        )
-        .unwrap();
+        ring.enter(0, Some(Wait::first(u64::MAX / 4))).unwrap();
         assert!(ring.has_completions());
         ring.reap(|_| panic!("half of the operation"));
         assert_eq!(ring.in_flight(), 1);

@@ -824,9 +824,7 @@ mod tests {
             ),
             // Other ends say nothing about the device.
             unknown(End::Unrecorded),
-            unknown(End::Interrupted {
-                signal: "SIGINT".into(),
-            }),
+            unknown(End::interrupted("SIGINT")),
             unknown(End::EngineFailed { why: "x".into() }),
         ] {
             let judged = judge_stage(Rule::Completes, &verdict);

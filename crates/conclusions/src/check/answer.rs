@@ -95,14 +95,13 @@ impl CheckResult {
         self.headline().unless_said(&self.sentence)
     }
 
-    /// The answer, then `sentence`. A look has no limits, so its text is `sentence` alone. A sentence about limits that
-    /// were held begins with this answer already.
+    /// `sentence` with the answer. Sentences about limits that were held, and about values without a limit, contain the answer.
     pub fn with_answer(&self, sentence: &str) -> String {
-        let is_look = self.look.is_some() && self.answer == CheckAnswer::NoLimit;
-        if is_look || sentence.starts_with(&CheckAnswer::GoodEnough.to_string()) {
-            sentence.to_owned()
-        } else {
-            format!("{}: {sentence}", self.answer)
+        match self.answer {
+            CheckAnswer::NotGoodEnough | CheckAnswer::CannotTell => {
+                format!("{}: {sentence}", self.answer)
+            }
+            _ => sentence.to_owned(),
         }
     }
 

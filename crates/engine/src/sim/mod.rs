@@ -79,17 +79,7 @@ impl<M: DriveModel> SimEngine<M> {
     /// Completes all operations in flight and drops the completions, at the end of a run.
     pub fn drain(&mut self) {
         let mut dropped = Vec::new();
-        while self.in_flight > 0
-            && self
-                .reap(
-                    Wait {
-                        until_ns: u64::MAX - 1,
-                        completions: 1,
-                    },
-                    &mut dropped,
-                )
-                .is_ok()
-        {
+        while self.in_flight > 0 && self.reap(Wait::first(u64::MAX - 1), &mut dropped).is_ok() {
             dropped.clear();
         }
     }
@@ -209,7 +199,7 @@ pub(crate) mod testing;
 
 #[cfg(test)]
 mod tests {
-    use super::testing::{reap_all, reap_next, wait};
+    use super::testing::{reap_all, reap_next};
     use super::*;
     use results::telemetry::Column;
     use sys::op::{OpKind, Outcome, WriteBack, WriteSync};
@@ -301,10 +291,10 @@ mod tests {
         let mut engine = engine("sim:read-us=100+jitter-pct=0+read-mbps=0");
         engine.submit(read(0, 0));
         let mut out = Vec::new();
-        engine.reap(wait(60_000, 1), &mut out).unwrap();
+        engine.reap(Wait::first(60_000), &mut out).unwrap();
         assert!(out.is_empty());
         assert_eq!(engine.now(), 60_000);
-        engine.reap(wait(500_000, 1), &mut out).unwrap();
+        engine.reap(Wait::first(500_000), &mut out).unwrap();
         assert_eq!((out.len(), engine.now()), (1, 100_000));
     }
 
@@ -360,7 +350,7 @@ mod tests {
         };
         let mut engine = SimEngine::new(vec![wheel(), wheel()]);
         let mut out = Vec::new();
-        engine.reap(wait(25_000, 1), &mut out).unwrap();
+        engine.reap(Wait::first(25_000), &mut out).unwrap();
         assert_eq!(out.len(), 0);
         assert_eq!(engine.now(), 25_000, "nothing was submitted");
         for target in [1, 0] {
@@ -382,7 +372,7 @@ mod tests {
         let mut counters = Vec::new();
         engine.counters(&mut counters);
         assert_eq!(counters, [3, 3]);
-        engine.reap(wait(45_000, 1), &mut out).unwrap();
+        engine.reap(Wait::first(45_000), &mut out).unwrap();
         assert_eq!(out.len(), 2);
         assert_eq!(engine.now(), 45_000);
         assert_eq!(engine.in_flight(), 0);

@@ -4,16 +4,9 @@ use super::{DriveModel, SimEngine};
 use crate::{IoEngine, Wait};
 use sys::op::Completion;
 
-pub(crate) fn wait(until_ns: u64, completions: u32) -> Wait {
-    Wait {
-        until_ns,
-        completions,
-    }
-}
-
 /// Waits for at least one completion, and appends all completions of the same instant to `out`.
 pub(super) fn reap_next<M: DriveModel>(engine: &mut SimEngine<M>, out: &mut Vec<Completion>) {
-    engine.reap(wait(u64::MAX, 1), out).unwrap();
+    engine.reap(Wait::first(u64::MAX), out).unwrap();
 }
 
 pub(super) fn reap_all<M: DriveModel>(engine: &mut SimEngine<M>) -> Vec<Completion> {

@@ -96,15 +96,7 @@ fn perform<E: BlockEngine>(
     let mut out = Vec::new();
     while out.is_empty() {
         let until_ns = engine.now() + 1_000_000_000;
-        engine
-            .reap(
-                Wait {
-                    until_ns,
-                    completions: 1,
-                },
-                &mut out,
-            )
-            .unwrap();
+        engine.reap(Wait::first(until_ns), &mut out).unwrap();
     }
     assert_eq!((out.len(), engine.in_flight()), (1, 0));
     (out[0].outcome, out[0].buf.to_vec())

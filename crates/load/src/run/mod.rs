@@ -177,10 +177,7 @@ impl<E: BlockEngine> Shard<E> {
     /// Waits until the start of the run. Nothing is in flight yet.
     fn await_start(&mut self) {
         while self.engine.now() < self.clock.start_ns {
-            let wait = Wait {
-                until_ns: self.clock.start_ns,
-                completions: 1,
-            };
+            let wait = Wait::first(self.clock.start_ns);
             // Engine errors persist, so stop at the first.
             if self.engine.reap(wait, &mut self.completions).is_err() {
                 return;

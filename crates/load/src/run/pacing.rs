@@ -30,10 +30,7 @@ impl Oversleep {
     fn aim(&mut self, now_ns: u64, next_ns: u64, start_ns: u64, completions: u32) -> Wait {
         let until_ns = next_ns.saturating_sub(self.usual_ns);
         if until_ns <= now_ns {
-            return Wait {
-                until_ns: 0,
-                completions: 1,
-            };
+            return Wait::first(0);
         }
         self.sleep_end_ns = until_ns;
         Wait {
@@ -60,10 +57,7 @@ impl<E: BlockEngine> Shard<E> {
     pub(super) fn wait(&mut self) -> Wait {
         self.oversleep.sleep_end_ns = u64::MAX;
         if self.buffers.behind() || self.is_done() {
-            return Wait {
-                until_ns: 0,
-                completions: 1,
-            };
+            return Wait::first(0);
         }
         let RunClock {
             start_ns,
@@ -79,10 +73,7 @@ impl<E: BlockEngine> Shard<E> {
             u64::MAX
         };
         if next_ns <= now_ns && !self.engine.is_virtual() {
-            return Wait {
-                until_ns: 0,
-                completions: 1,
-            };
+            return Wait::first(0);
         }
         // After the end of the run, the last interval still takes late completions. The interval's nominal end may have
         // passed, and is no reason to wake.

@@ -113,9 +113,7 @@ fn run(draw: &Draw, seed: u64) -> Judged {
     let cause = control.cause();
     let end = match &cause {
         None => End::Completed,
-        Some(EndCause::Requested { .. }) => End::Interrupted {
-            signal: "SIGTERM".into(),
-        },
+        Some(EndCause::Requested { .. }) => End::interrupted("SIGTERM"),
         Some(EndCause::Gone { device, .. }) => End::DeviceGone {
             device: layout.devices[*device].clone(),
         },

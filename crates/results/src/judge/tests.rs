@@ -237,9 +237,7 @@ fn without_a_complete_slice_the_incomplete_slice_is_judged_and_a_note_says_this(
     // 1,000 slow operations of 10,100: 1,100 ran in the first second, and 9,000 more were due in the slice of 10 s.
     let verdict = Run::new(1, 10, 7200)
         .second(100, 1_000)
-        .stopped(End::Interrupted {
-            signal: "SIGINT".into(),
-        });
+        .stopped(End::interrupted("SIGINT"));
     assert_eq!((verdict.outcome, verdict.partial), (Fail, true));
     assert_eq!(
         texts(&verdict),
@@ -291,7 +289,7 @@ proptest::proptest! {
         for (_, slow) in &seconds {
             run.second(1_000 - slow, *slow);
         }
-        let stopped = run.stopped(End::Interrupted { signal: "SIGINT".into() }).outcome;
+        let stopped = run.stopped(End::interrupted("SIGINT")).outcome;
         while run.next < duration_sec {
             run.second(1_000, 0);
         }
@@ -340,9 +338,7 @@ fn an_interval_that_stopped_early_completes_no_slice() {
 #[test]
 fn an_interrupted_run_that_would_pass_is_invalid() {
     let mut run = Run::new(1, 1, 60);
-    let verdict = run.second(5_000, 0).stopped(End::Interrupted {
-        signal: "SIGTERM".into(),
-    });
+    let verdict = run.second(5_000, 0).stopped(End::interrupted("SIGTERM"));
     assert_eq!(verdict.outcome, Invalid);
     assert_eq!(verdict.outcome.exit_code(), 4);
     assert!(verdict.partial);
@@ -816,7 +812,7 @@ fn the_next_step_after_a_stop_follows_from_the_error_that_stopped_the_run() {
             End::EngineFailed { why: why() },
             "fix the cause of this error, then run again",
         ),
-        (End::Interrupted { signal: why() }, "run again, to the end"),
+        (End::interrupted(why()), "run again, to the end"),
     ] {
         let headline = Run::new(1, 1, 9).second(5_000, 0).stopped(end).headline();
         assert_eq!(headline.action.as_deref(), Some(action));
@@ -1038,9 +1034,7 @@ fn of_a_stopped_run_only_the_slice_that_was_cut_short_is_extrapolated() {
     let mut run = Run::new(1, 2, 10);
     run.second(500, 0).second(500, 0).second(1_000, 0);
     let slices = run
-        .stopped(End::Interrupted {
-            signal: "SIGINT".into(),
-        })
+        .stopped(End::interrupted("SIGINT"))
         .groups
         .remove(0)
         .slices;

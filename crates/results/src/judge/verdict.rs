@@ -669,6 +669,12 @@ pub enum End {
 }
 
 impl End {
+    pub fn interrupted(signal: impl Into<String>) -> Self {
+        Self::Interrupted {
+            signal: signal.into(),
+        }
+    }
+
     /// True if the run was not stopped before its planned end.
     pub fn is_complete(&self) -> bool {
         matches!(self, Self::Completed | Self::Enough { .. })

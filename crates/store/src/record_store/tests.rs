@@ -3,11 +3,11 @@
 use super::*;
 use crate::record::seed_at;
 use crate::seal::{NUMBER_LAST, NUMBER_MAX, VolumeMark};
-use crate::testing::{space, wait};
+use crate::testing::space;
 use crate::write_block::WriteBlockHeader;
 use crate::{Buckets, Delete, Exists, Generation, Policy, Ttl, Write, ops};
-use engine::IoEngine;
 use engine::sim::{DriveContents, QueueModel, SimEngine};
+use engine::{IoEngine, Wait};
 use results::testing::modified;
 use sys::buffer::Buf;
 use sys::op::{Completion, Op};
@@ -107,7 +107,7 @@ impl Bench {
 
     fn reaped(&mut self, until_ns: u64) -> Vec<Completion> {
         let mut done = Vec::new();
-        let wait = wait(until_ns, 1);
+        let wait = Wait::first(until_ns);
         self.engine.reap(wait, &mut done).unwrap();
         done
     }
@@ -573,7 +573,7 @@ fn reads_have_the_size_of_sectors_and_writes_the_size_of_physical_blocks() {
             store.execute(1, transaction, &mut disk, &mut replies);
         }
         while disk.0.in_flight() > 0 {
-            disk.0.reap(wait(u64::MAX, 1), &mut done).unwrap();
+            disk.0.reap(Wait::first(u64::MAX), &mut done).unwrap();
             done.drain(..)
                 .for_each(|done| store.on_completion(done, &mut disk, &mut replies));
         }

@@ -70,13 +70,7 @@ impl Open {
             let next_ns = self.store.poll(&mut self.engine, &mut self.replies);
             let until_ns = next_ns.clamp(self.engine.now() + 1, self.engine.now() + 1_000_000);
             self.engine
-                .reap(
-                    Wait {
-                        until_ns,
-                        completions: 1,
-                    },
-                    &mut done,
-                )
+                .reap(Wait::first(until_ns), &mut done)
                 .expect("simulated drives reap");
             for done in done.drain(..) {
                 self.store

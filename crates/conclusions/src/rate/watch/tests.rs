@@ -323,12 +323,7 @@ fn steps_that_were_interrupted_lost_their_device_or_lagged_have_different_outcom
     let manifest = manifest();
     let watcher = Watcher::new(&manifest, TRY, 50);
     let seen = |end: &End| watcher.judge(&manifest.judge().verdict(end)).seen;
-    assert_eq!(
-        seen(&End::Interrupted {
-            signal: "SIGINT".into()
-        }),
-        StepOutcome::Interrupted
-    );
+    assert_eq!(seen(&End::interrupted("SIGINT")), StepOutcome::Interrupted);
     assert_eq!(
         seen(&End::DeviceGone { device: "d".into() }),
         StepOutcome::Broken

@@ -1,9 +1,9 @@
 //! Compares the model with closed forms and with its own counters.
 
 use super::*;
-use crate::IoEngine;
 use crate::sim::SimEngine;
-use crate::sim::testing::{reap_all, reap_next, wait};
+use crate::sim::testing::{reap_all, reap_next};
+use crate::{IoEngine, Wait};
 use OpKind::*;
 use sys::buffer::Buf;
 use sys::op::Outcome;
@@ -73,7 +73,15 @@ fn open_loop_with(
                     free: &mut Vec<u32>,
                     until_ns,
                     completions| {
-        engine.reap(wait(until_ns, completions), &mut out).unwrap();
+        engine
+            .reap(
+                Wait {
+                    until_ns,
+                    completions,
+                },
+                &mut out,
+            )
+            .unwrap();
         for done in out.drain(..) {
             assert!(done.outcome.is_done(), "{:?}", done.outcome);
             let ns = done.completed_ns - done.issued_ns;
@@ -219,7 +227,7 @@ fn a_die_does_not_occupy_its_channel_while_it_reads_its_flash_array() {
     );
     open_loop(&mut engine, std::iter::once((0, Write, 0, 64 << 10)));
     engine
-        .reap(wait(1_000_000_000, 1), &mut Vec::new())
+        .reap(Wait::first(1_000_000_000), &mut Vec::new())
         .unwrap();
     // The other die's program holds the channel from 5 to 70.536 us. The read, ready at 60 us, transfers 4.096 us.
     let both = [(0, Read, 0, 4096), (5_000, Write, 64 << 10, 64 << 10)];
@@ -252,7 +260,7 @@ fn operations_without_flash_access_take_only_the_controller() {
     // Fills the stripe, so that it is programmed.
     open_loop(&mut engine, at(Write, 4096, 60 << 10));
     engine
-        .reap(wait(1_000_000_000, 1), &mut Vec::new())
+        .reap(Wait::first(1_000_000_000), &mut Vec::new())
         .unwrap();
     assert_eq!(
         open_loop(&mut engine, at(Read, 0, 4096)).reads_ns,
@@ -535,7 +543,9 @@ fn bad_sectors_invalid_offsets_and_a_disconnected_drive_fail_operations() {
     assert_eq!(found, (errno(libc::EINVAL), 0));
     let found = ends(&mut engine, read(u64::MAX, 1024));
     assert_eq!(found, (errno(libc::EINVAL), 0));
-    engine.reap(wait(999_999_000, 1), &mut Vec::new()).unwrap();
+    engine
+        .reap(Wait::first(999_999_000), &mut Vec::new())
+        .unwrap();
     let found = ends(&mut engine, read(0, 4096));
     assert_eq!(found, (errno(libc::ENODEV), 10_000), "gone before it ended");
     assert_eq!(ends(&mut engine, read(0, 4096)), (errno(libc::ENODEV), 0));

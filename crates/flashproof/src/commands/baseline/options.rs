@@ -327,11 +327,7 @@ impl BaselineSetup {
     /// Opens the devices for the whole series; with the guard's consent, unless read-only.
     pub(super) fn open(&self, erase: &[String]) -> Result<OpenDevices, Failure> {
         let spec = self.spec();
-        let consents = Consents {
-            erase,
-            other_devices: &[],
-            shared: false,
-        };
+        let consents = Consents::erasing(erase);
         let devices = Devices::open(&spec, &[&self.widest], &consents)?;
         let engine = Engine::choose(&EngineDemand::new(&spec, &[&self.widest]), &devices)?
             .with_persistent_drives();

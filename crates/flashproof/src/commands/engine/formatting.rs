@@ -127,13 +127,7 @@ impl Transfers {
             ..Op::new(kind, offset, len as u32, buf)
         });
         let mut reaped = Vec::new();
-        self.engine.reap(
-            Wait {
-                until_ns,
-                completions: 1,
-            },
-            &mut reaped,
-        )?;
+        self.engine.reap(Wait::first(until_ns), &mut reaped)?;
         let completion = reaped.pop().ok_or(io::ErrorKind::TimedOut)?;
         self.buf = Some(completion.buf);
         if completion.outcome.is_done() {

@@ -218,11 +218,7 @@ struct ArrangementRun<'a> {
 
 impl ArrangementRun<'_> {
     fn consents(&self) -> Consents<'_> {
-        Consents {
-            erase: &self.measurement.consent.erase,
-            other_devices: &[],
-            shared: false,
-        }
+        Consents::erasing(&self.measurement.consent.erase)
     }
 
     fn run(&self, report: &mut WafReport) -> Result<(Arranged, u8), Failure> {

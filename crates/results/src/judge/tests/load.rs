@@ -83,9 +83,7 @@ fn a_shortfall_is_shown_as_a_sentence_with_its_counts() {
 fn a_slice_cut_short_does_not_fail_by_missing_operations_that_could_have_caught_up() {
     let mut run = Run::new(1, 2, 4);
     missing(&mut run, 400, 0);
-    let verdict = run.stopped(End::Interrupted {
-        signal: "SIGINT".into(),
-    });
+    let verdict = run.stopped(End::interrupted("SIGINT"));
     assert_eq!((verdict.outcome, verdict.undone.len()), (Invalid, 0));
     // A run that ended regularly without a complete slice is judged by its incomplete slice.
     assert_eq!(run.stopped(End::Completed).outcome, Fail);

@@ -144,9 +144,7 @@ fn write_run(dir: &Path, manifest: &Manifest, intervals: u64) -> Verdict {
     let end = if complete {
         End::Completed
     } else {
-        End::Interrupted {
-            signal: "SIGINT".to_owned(),
-        }
+        End::interrupted("SIGINT")
     };
     let verdict = Verdict {
         blame: blamer.blame(&judge),

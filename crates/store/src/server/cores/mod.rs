@@ -333,13 +333,7 @@ impl ServerCore {
                 0
             };
             self.lend(until_ns);
-            let reaped = self.net.reap(
-                Wait {
-                    until_ns,
-                    completions: 1,
-                },
-                &mut completions,
-            );
+            let reaped = self.net.reap(Wait::first(until_ns), &mut completions);
             self.take_back();
             self.state.mailboxes[self.core].is_awake();
             reaped.map_err(|error| format!("the ring of core {} failed - {error}", self.core))?;

@@ -291,11 +291,7 @@ impl RowsRequest<'_> {
         let specs: Vec<_> = probes.iter().map(Workload::spec).collect();
         let spec = RunSpec::joined(&specs)
             .map_err(|why| Failure::usage(format!("cannot use these devices together - {why}")))?;
-        let consents = Consents {
-            erase: &self.args.consent.erase,
-            other_devices: &[],
-            shared: false,
-        };
+        let consents = Consents::erasing(&self.args.consent.erase);
         let loads: Vec<&dyn Workload> = probes.iter().map(|probe| probe as _).collect();
         let mut devices = Devices::open(&spec, &loads, &consents)?;
         let findings = findings(&spec, self.dir);

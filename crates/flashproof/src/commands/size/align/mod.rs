@@ -336,11 +336,7 @@ impl<'a> Bursts<'a> {
         };
         let request = RunRequest {
             dir,
-            consents: Consents {
-                erase: &self.args.consent.erase,
-                other_devices: &[],
-                shared: false,
-            },
+            consents: Consents::erasing(&self.args.consent.erase),
             slice_sec: u64::from(seconds),
             purpose: Some(format!("align, {name}")),
             findings: Some(findings),
