@@ -13,7 +13,7 @@ use engine::DeviceName;
 use engine::sim::DriveSpecError;
 use load::choice::{Arrival, Choice, Engine, Pacing, choice};
 pub use results::act_log::Test;
-use results::format::{bare_start, quoted_start, seconds};
+use results::format::{bare_start, is_unprintable, quoted_start, seconds};
 use std::fmt;
 
 pub(super) const STORAGE: &[Test] = &[Test::Storage];
@@ -364,9 +364,9 @@ fn check_device_names(names: &[&str]) -> Result<(), ValueProblem> {
                 "{bare} is in quotes, but names are written without quotes"
             )));
         }
-        let is_unwritable = |c: char| is_device_separator(c) || c == '#' || c.is_control();
+        let is_unwritable = |c: char| is_device_separator(c) || c == '#' || is_unprintable(c);
         if name.is_empty() || name.contains(is_unwritable) {
-            let is = "cannot be a device name, because it has a separator, a # or a control character in it";
+            let is = "cannot be a device name, because it has a separator, a # or an invisible character in it";
             return Err(ValueProblem::new(name, is));
         }
         if names[..i].contains(name) {
@@ -521,6 +521,8 @@ mod tests {
                 "\"a\" is named twice, but each device is tested once",
             ),
             ("a\u{1}", "\"a\\u0001\" cannot be a device name"),
+            ("\u{a0}a", "\"\\u00a0a\" cannot be a device name"),
+            ("a\u{200b}", "\"a\\u200b\" cannot be a device name"),
             (
                 &long,
                 &format!(

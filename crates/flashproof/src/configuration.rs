@@ -25,7 +25,7 @@ pub fn read_test(test: Test, path: &Path) -> Result<(String, ActConfig), Failure
     let bytes = read_configuration(path)?;
     let name = path.display().to_string();
     let parsed = parse(test, &name, &bytes)
-        .map_err(|errors| Failure::usage(with_pointer(&errors, &name, &bytes)))?;
+        .map_err(|errors| Failure::usage(with_pointer(test, &errors, &name, &bytes)))?;
     for warning in &parsed.warnings {
         console::warning(&warning.to_string());
     }
@@ -33,12 +33,16 @@ pub fn read_test(test: Test, path: &Path) -> Result<(String, ActConfig), Failure
 }
 
 /// The errors of a file, and a pointer to `size config` if only that command reads the file.
-fn with_pointer(errors: &ConfigErrors, name: &str, bytes: &[u8]) -> String {
+fn with_pointer(test: Test, errors: &ConfigErrors, name: &str, bytes: &[u8]) -> String {
     let names_command = errors
         .0
         .iter()
         .any(|error| matches!(error.what, ConfigProblem::OldKey(_)));
-    match legacy::read(name, bytes, &ReadOptions::default()) {
+    let reading = ReadOptions {
+        test: Some(test),
+        ..ReadOptions::default()
+    };
+    match legacy::read(name, bytes, &reading) {
         Ok(Translation { act, .. }) if !names_command => format!(
             "{errors}\n{name} is a configuration of ACT {act}: flashproof size config {name} writes today's equivalent"
         ),
@@ -59,10 +63,14 @@ pub fn read_any(path: &Path, as_act: bool) -> Result<ActConfig, Failure> {
             path.display()
         ));
     }
-    translation
-        .changes
-        .iter()
-        .for_each(|(key, change)| console::note(&format!("{key}: {change}")));
+    for (key, change) in &translation.changes {
+        let key = if key.is_empty() {
+            String::new()
+        } else {
+            format!("{key}: ")
+        };
+        console::note(&format!("{key}{change}"));
+    }
     if as_act {
         pace_as_act(path, &bytes, &mut translation.config)?;
     }

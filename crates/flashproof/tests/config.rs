@@ -1,6 +1,7 @@
 //! `flashproof size config`: its files, messages and refusals.
 
 use crate::support;
+use crate::support::words;
 
 use std::fs;
 use std::io::Write;
@@ -303,6 +304,9 @@ fn invalid_configurations_are_refused_and_nothing_is_written() {
             "{arguments}"
         );
     }
+    bench
+        .flashproof(&["storage", "pattern.conf", "--dry-run"])
+        .expect_error(2, &["\"/dev/sd?\" - it is a pattern of a shell"]);
     let spaced = bench
         .flashproof(&["size", "config", "--device", "/dev/a b", "--load", "1"])
         .expect(2);
@@ -394,16 +398,7 @@ fn without_permission_nothing_is_written() {
     nobody
         .flashproof(
             &bench,
-            &[
-                "size",
-                "config",
-                "--device",
-                "sim:",
-                "--load",
-                "1",
-                "--out",
-                "closed/x.conf",
-            ],
+            &words("size config --device sim: --load 1 --out closed/x.conf"),
         )
         .expect_error(
             3,

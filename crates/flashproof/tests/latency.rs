@@ -2,6 +2,7 @@
 //! of ACT 6.6, arguments of ACT's script, and the script's output. The last line of the output is the exit status.
 
 use crate::support;
+use crate::support::words;
 
 use flate2::write::GzEncoder;
 use serde_json::Value;
@@ -524,16 +525,7 @@ fn a_log_is_judged_by_the_exact_counts_of_its_worst_slice() {
     // A named histogram is judged alone. Without a name, the reads and commit writes of each device are judged, too.
     let ended = latency(
         &bench,
-        &[
-            "-l",
-            US,
-            "-t",
-            "5",
-            "--sla",
-            "1%>512us",
-            "-h",
-            "large-block-reads",
-        ],
+        &words("-l storage-us-commit-2dev.log -t 5 --sla 1%>512us -h large-block-reads"),
     )
     .expect(1);
     assert!(
@@ -611,20 +603,19 @@ fn a_log_with_fewer_operations_than_its_header_requests_is_no_pass() {
         ),
         "{last}"
     );
-    let json = [
-        "-l",
-        "run/act.log",
-        "-t",
-        "10",
-        "--sla",
-        "5%>1ms",
-        "--format",
-        "json",
-    ];
+    let json = words("-l run/act.log -t 10 --sla 5%>1ms --format json");
     assert_eq!(
         latency(&bench, &json).expect(1).json()["judgements"][0]["code"],
         "not-carried-out"
     );
+    // A load without reads is shown and judged by its writes.
+    let config = "device-names: sim:\ntest-duration-sec: 60\nwrite-reqs-per-sec: 1000\n";
+    bench
+        .start_as("writes.conf", "writes", config, &["--quiet"])
+        .end()
+        .expect(0);
+    let last = judgement(&bench, "writes/act.log", "10", "90%>64ms", 0);
+    assert!(last.contains("of large-block-writes"), "{last}");
     // A run that carried out its load passes.
     let config = "device-names: sim:\ntest-duration-sec: 300\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n";
     bench
@@ -671,14 +662,7 @@ fn a_run_of_several_configurations_lists_its_logs_and_each_uses_the_slices_of_th
         .expect_stderr(2, &["cannot read run as one log - this run has ", several]);
     let json = latency(
         &bench,
-        &[
-            "-l",
-            "run/act-A.log",
-            "-l",
-            "run/act-B.log",
-            "--format",
-            "json",
-        ],
+        &words("-l run/act-A.log -l run/act-B.log --format json"),
     )
     .expect(0)
     .json();

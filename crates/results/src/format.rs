@@ -376,10 +376,11 @@ pub fn shell_quoted(word: &str) -> String {
     }
 }
 
-/// True for control characters (except newline and tab), and for invisible characters that change the direction of text
-/// or end a line. Source: Unicode 16, category Cc and UAX #9, table 1.
+/// True for characters that a reader cannot see: control characters (except newline and tab), marks of the direction of
+/// text, and spaces that look like a blank or like nothing, as pages of the web have them. Source: Unicode 16, categories
+/// Cc and Cf, and UAX #9, table 1.
 pub fn is_unprintable(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{61c}' | '\u{feff}')
+    matches!(c, '\u{a0}' | '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202f}' | '\u{2060}'..='\u{2069}' | '\u{61c}' | '\u{feff}')
         || c.is_control() && c != '\n' && c != '\t'
 }
 

@@ -1,7 +1,7 @@
 //! Judging a log by its buckets: the worst share of any complete slice decides, in whole numbers.
 //!
-//! An ACT log has service times only, without failed operations. So its judgement covers less than the verdict of a
-//! run directory, which includes waits and failures. A pass also requires that the log shows the load and the duration
+//! An ACT log has no failed operations, and from ACT 6 on only service times. So its judgement covers less than the verdict
+//! of a run directory, which includes waits and failures. A pass also requires that the log shows the load and the duration
 //! of its header.
 
 use results::act_log::{LogHeader, Test};
@@ -38,7 +38,8 @@ pub struct Judgement {
     /// Pass, fail, or invalid when there was nothing to judge.
     pub outcome: Outcome,
     pub sla: Sla,
-    /// Judged durations: `service` from a log's buckets, `wait + service` from a run's own counts.
+    /// Durations of the deciding share: `service` or (ACT 3 to 5) `wait + service` from a log's buckets, `wait + service` from
+    /// a run's own counts.
     pub by: &'static str,
     /// The worst share relative to its limit.
     pub decided_by: Option<WorstShare>,
@@ -65,6 +66,10 @@ impl fmt::Display for Judgement {
     }
 }
 
+/// Reads and commit writes of records, as the storage tests of ACT's versions name them.
+const RECORD_STREAMS: [&str; 4] = ["reads", "writes", "READS", "WRITES"];
+const INDEX_STREAMS: [&str; 2] = ["reads", "trans-reads"];
+
 /// The histograms of a log that are judged by default: reads and commit writes of a storage test (large-block writes
 /// if it has neither), or reads of an index test. Each is judged for all devices together and for each device.
 pub fn judged_names(
@@ -73,8 +78,8 @@ pub fn judged_names(
     names: &[String],
 ) -> Result<Vec<String>, UnjudgedError> {
     let streams: &[&str] = match header.test {
-        Test::Storage => &["reads", "writes", "READS", "WRITES"],
-        Test::Index => &["reads", "trans-reads"],
+        Test::Storage => &RECORD_STREAMS,
+        Test::Index => &INDEX_STREAMS,
     };
     let mut judged = names_of_streams(header, names, streams);
     if judged.is_empty() {
@@ -97,15 +102,30 @@ fn names_of_streams(header: &LogHeader, names: &[String], streams: &[&str]) -> V
         .collect()
 }
 
-/// `/dev/x-reads`: stream `reads` of /dev/x. A name that begins with no device of the log: a stream of all devices.
+/// `/dev/x-reads`, and `/dev/x` in ACT 3 and 4: stream `reads` of /dev/x. A name that begins with no device of the log: a
+/// stream of all devices.
 fn device_and_stream<'a>(header: &LogHeader, name: &'a str) -> (Option<&'a str>, &'a str) {
-    let mut devices = header
-        .configured("device-names")
-        .unwrap_or_default()
-        .split(' ');
+    let devices = header.configured("device-names").unwrap_or_default();
+    let is_device = |name: &str| devices.split([' ', ',']).any(|device| device == name);
     match name.rsplit_once('-') {
-        Some((device, stream)) if devices.any(|known| known == device) => (Some(device), stream),
+        _ if is_device(name) => (Some(name), "reads"),
+        Some((device, stream)) if is_device(device) => (Some(device), stream),
         _ => (None, name),
+    }
+}
+
+/// Durations that the deciding share counts. Until ACT 5, the records' histograms of all devices together begin when a
+/// request is queued. Source: `read_and_report` in `act_storage.c` of ACT 5.0.
+fn durations(header: &LogHeader, worst: Option<&WorstShare>) -> &'static str {
+    let has_queue = header.act_version.starts_with(['3', '4', '5']);
+    let is_queued = worst.is_some_and(|worst| {
+        let mut queued = RECORD_STREAMS.iter().chain(&INDEX_STREAMS);
+        worst.device.is_none() && queued.any(|stream| *stream == worst.stream)
+    });
+    if has_queue && is_queued {
+        "wait + service"
+    } else {
+        "service"
     }
 }
 
@@ -169,9 +189,9 @@ pub fn judge(log: &SlicedLog, histograms: &[SlicedHistogram], sla: &Sla) -> Judg
         (Some(worst), _) if !is_over => format!("{}; in the log, {worst}", reason.text),
         _ => reason.text,
     };
+    let by = durations(&log.header, worst.as_ref());
     let log = log.name.clone();
     let sla = sla.clone();
-    let by = "service";
     let code = reason.code;
     Judgement {
         log,
@@ -332,7 +352,7 @@ fn shares<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use results::testing::{ACT_LOG_NAMES, act_log_text, sliced_log_reader};
+    use results::testing::{ACT_LOG_NAMES, act_log_text, modified, sliced_log_reader};
 
     fn judged(text: &str, sla: &str) -> Judgement {
         let sla: Sla = sla.parse().unwrap();
@@ -552,6 +572,7 @@ mod tests {
         };
         let names = [
             "reads",
+            "/dev/x",
             "/dev/x-reads",
             "sim:seed=2-reads",
             "large-block-reads",
@@ -562,13 +583,23 @@ mod tests {
         let judged = judged_names("a.log", &header, &names).unwrap();
         assert_eq!(
             judged,
-            ["reads", "/dev/x-reads", "sim:seed=2-reads", "writes"]
+            [
+                "reads",
+                "/dev/x",
+                "/dev/x-reads",
+                "sim:seed=2-reads",
+                "writes"
+            ]
+        );
+        assert_eq!(
+            device_and_stream(&header, "/dev/x"),
+            (Some("/dev/x"), "reads")
         );
         let index = LogHeader {
             test: Test::Index,
             ..header.clone()
         };
-        assert_eq!(judged_names("a.log", &index, &names).unwrap().len(), 3);
+        assert_eq!(judged_names("a.log", &index, &names).unwrap().len(), 4);
         let blocks = [
             "large-block-reads".to_owned(),
             "large-block-writes".to_owned(),
@@ -578,6 +609,36 @@ mod tests {
             ["large-block-writes"]
         );
         assert!(judged_names("a.log", &header, &blocks[..1]).is_err());
+    }
+
+    #[test]
+    fn until_act_5_the_histograms_of_all_devices_include_the_wait_in_the_queue() {
+        let worst = judged(&act_log_text(4), "10%>1ms").decided_by.unwrap();
+        let of_device = modified(worst.clone(), |worst| {
+            worst.device = Some("/dev/x".to_owned())
+        });
+        let of_all = modified(worst, |worst| worst.device = None);
+        let of_blocks = modified(of_all.clone(), |worst| {
+            worst.stream = "large-block-writes".to_owned()
+        });
+        for (version, of_all_devices) in [
+            ("4.0", "wait + service"),
+            ("5.3", "wait + service"),
+            ("6.0", "service"),
+        ] {
+            let header = LogHeader {
+                act_version: version.to_owned(),
+                ..LogHeader::default()
+            };
+            assert_eq!(
+                durations(&header, Some(&of_all)),
+                of_all_devices,
+                "{version}"
+            );
+            for worst in [&of_device, &of_blocks] {
+                assert_eq!(durations(&header, Some(worst)), "service", "{version}");
+            }
+        }
     }
 
     #[test]

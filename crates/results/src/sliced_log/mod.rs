@@ -17,8 +17,15 @@ use crate::format;
 use std::ops::RangeInclusive;
 use thiserror::Error;
 
-/// Default histograms of the generations of ACT. The first of them that a log has is shown.
-const DEFAULTS: [&str; 3] = ["reads", "trans-reads", "READS"];
+/// Default histograms of the generations of ACT. The first of them that a log has is shown. Loads without reads are possible
+/// since ACT 5.1.
+const DEFAULTS: [&str; 5] = [
+    "reads",
+    "trans-reads",
+    "READS",
+    "writes",
+    "large-block-writes",
+];
 
 /// A log whose header has been read.
 #[derive(Debug)]
@@ -114,7 +121,7 @@ impl<'a> LogReader<'a> {
         Ok(log)
     }
 
-    /// The histogram shown when none is named: the reads of all devices.
+    /// The histogram shown when none is named: the reads of all devices, or their writes in a log without reads.
     pub fn default_histogram(&self) -> String {
         let has = |name: &&&str| self.reader.names().iter().any(|known| known == **name);
         (*DEFAULTS.iter().find(has).unwrap_or(&DEFAULTS[0])).to_owned()

@@ -36,6 +36,7 @@ pub fn run(test: Test, args: &TestArgs, compat_mode: CompatMode) -> Result<ExitC
             let base = BaseLoad::of_config(config, &devices).map_err(Failure::usages)?;
             (text, config) = (base.to_text(), base.config().clone());
         }
+        devices::refuse_patterns(&config.device_names)?;
         config.test_duration_sec = args.duration.unwrap_or(config.test_duration_sec);
         let workload = ActWorkload::from_config(config).map_err(Failure::usages)?;
         let title = if name.is_empty() {

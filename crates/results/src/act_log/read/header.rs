@@ -7,11 +7,11 @@ use crate::act_log::{
 };
 use crate::format::quoted_start;
 
-/// Maximum number of foreign lines (a shell's, `nohup`'s) before the banner.
-const PREAMBLE_LINES_MAX: u64 = 100;
-
 /// Maximum size of a header, bytes: 128 devices, ACT's maximum, need about 100 KB.
 const HEADER_BYTES_MAX: usize = 1 << 20;
+
+/// Maximum size of the foreign lines (a shell's, of a build) before the banner, bytes.
+const PREAMBLE_BYTES_MAX: usize = HEADER_BYTES_MAX / 2;
 
 /// Approximate memory of a stored line in addition to its text, bytes: the string, its entry in a list, heap overhead.
 const LINE_OVERHEAD_BYTES: usize = 64;
@@ -26,6 +26,8 @@ struct HeaderLines<'a, 'b> {
     part: HeaderPart,
     version: String,
     bytes: usize,
+    /// A version line within the header: the test failed before its first report, and was started again.
+    restart: Option<(String, Dialect)>,
 }
 
 impl HeaderLines<'_, '_> {
@@ -48,6 +50,12 @@ impl HeaderLines<'_, '_> {
         if self.bytes > HEADER_BYTES_MAX {
             let expected = format!("a header of at most {HEADER_BYTES_MAX} bytes");
             return Err(self.error(line.number, &expected, "a longer one".to_owned()));
+        }
+        if let (false, Some((_, version, Some(dialect)))) =
+            (self.version.is_empty(), version_in(&line.text))
+        {
+            self.restart = Some((version.to_owned(), dialect));
+            return Err(self.wrong(&line, expected));
         }
         Ok(line)
     }
@@ -106,19 +114,26 @@ pub(super) fn read(lines: &mut LogLines<'_>) -> Result<(LogHeader, Dialect), Log
         part,
         version: String::new(),
         bytes: 0,
+        restart: None,
     };
-    let (version, dialect) = version(&mut lines)?;
-    (lines.part, lines.version) = (HeaderPart::Configuration, version.clone());
-    let mut header = LogHeader {
-        act_version: version,
-        ..LogHeader::default()
-    };
-    if dialect == Dialect::Act3 {
-        read_old(&mut lines, &mut header)?;
-    } else {
-        read_blocks(&mut lines, &mut header)?;
+    let (mut version, mut dialect) = version(&mut lines)?;
+    loop {
+        (lines.part, lines.version) = (HeaderPart::Configuration, version.clone());
+        let mut header = LogHeader {
+            act_version: version,
+            ..LogHeader::default()
+        };
+        let is_read = if dialect == Dialect::Act3 {
+            read_old(&mut lines, &mut header)
+        } else {
+            read_blocks(&mut lines, &mut header)
+        };
+        match lines.restart.take() {
+            Some(restarted) => (version, dialect) = restarted,
+            None => return is_read.map(|()| (header, dialect)),
+        }
+        lines.bytes = 0;
     }
-    Ok((header, dialect))
 }
 
 /// Reads the blocks after the version line, ACT 5 and later.
@@ -178,34 +193,46 @@ fn read_old(lines: &mut HeaderLines<'_, '_>, header: &mut LogHeader) -> Result<(
 /// line that follows.
 fn version(lines: &mut HeaderLines<'_, '_>) -> Result<(String, Dialect), LogReadError> {
     const EXPECTED: &str = "a log of ACT 3, 4, 5 or 6 with the line \"ACT version N.N\"";
+    let mut other = None;
     loop {
-        let line = lines.next(EXPECTED)?;
-        if let Some((format, command)) = other_format(&line.text) {
+        let line = match lines.next(EXPECTED) {
+            Ok(line) => line,
+            Err(error) => return Err(other.unwrap_or(error)),
+        };
+        if let (None, Some((format, command))) = (&other, other_format(&line.text)) {
             let found = format!("{format}, which \"{command}\" reads");
-            return Err(lines.error(line.number, EXPECTED, found));
+            other = Some(lines.error(line.number, EXPECTED, found));
         }
-        let old_version = line
-            .text
-            .split_once(Dialect::OLD_VERSION)
-            .map(|(prefix, rest)| (prefix, rest.split(' ').next().unwrap_or(rest)));
-        let version = line.text.split_once(Dialect::VERSION).or(old_version);
-        let dialect =
-            version.and_then(|(_, version)| Dialect::from_version(version, old_version.is_some()));
-        match (version, dialect) {
-            (Some((prefix, version)), Some(dialect)) => {
+        match version_in(&line.text) {
+            Some((prefix, version, Some(dialect))) => {
                 lines.lines.prefix = Prefix::of(prefix);
                 return Ok((version.to_owned(), dialect));
             }
-            (Some(("", version)), None) => {
+            Some(("", version, None)) => {
                 return Err(LogReadError::Version {
                     line: line.number,
                     version: version.to_owned(),
                 });
             }
-            _ if line.number > PREAMBLE_LINES_MAX => return Err(lines.wrong(&line, EXPECTED)),
+            _ if lines.bytes > PREAMBLE_BYTES_MAX => {
+                return Err(other.unwrap_or_else(|| lines.wrong(&line, EXPECTED)));
+            }
             _ => {}
         }
     }
+}
+
+/// Prefix and version of a version line, and the version's dialect if it is known.
+fn version_in(line: &str) -> Option<(&str, &str, Option<Dialect>)> {
+    let old = line
+        .split_once(Dialect::OLD_VERSION)
+        .map(|(prefix, rest)| (prefix, rest.split(' ').next().unwrap_or(rest)));
+    let (prefix, version) = line.split_once(Dialect::VERSION).or(old)?;
+    Some((
+        prefix,
+        version,
+        Dialect::from_version(version, old.is_some()),
+    ))
 }
 
 /// If `line` is of another program: the program's output, and the command that reads it.

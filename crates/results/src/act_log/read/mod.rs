@@ -5,6 +5,7 @@
 //!
 //! * Other lines between any two lines of reports, which are skipped: ACT's threads print while its main thread reports,
 //!   and standard error may go to the same file. In the header, only known messages of ACT are tolerated.
+//! * Starts that failed before the first report, of a command that was repeated with `>>`: the last header counts.
 //! * A prefix of each line, as of the version line, and missing empty lines: containers and the journal print logs so.
 //! * A missing tail, because runs get killed. An incomplete end of the file is dropped, and [`ActLogReader::truncation`]
 //!   reports it.
@@ -43,6 +44,9 @@ pub struct Truncation {
 
 /// Sanity limit on the number of histograms: several times what 128 devices, ACT's maximum, need.
 const HISTOGRAMS_MAX: usize = 2048;
+
+/// Appended to the second of two equal names: ACT 4 reports the reads and the commit writes of a device under its name.
+const WRITES: &str = "-writes";
 
 /// Reads a log chunk by chunk; memory does not grow with the log.
 #[derive(Debug)]
@@ -245,7 +249,7 @@ impl<'a> ActLogReader<'a> {
             let total = self
                 .dialect
                 .total(&line.text)
-                .filter(|(found, _)| *found == self.names[index]);
+                .filter(|(found, _)| self.is_named(index, found));
             let Some((_, total)) = total else {
                 let name = quoted_start(&self.names[index]);
                 return Err(self.fault(&line, &format!("histogram {name} and its total")));
@@ -292,10 +296,19 @@ impl<'a> ActLogReader<'a> {
             if self.names.len() >= HISTOGRAMS_MAX {
                 return Err(self.fault(&line, &format!("at most {HISTOGRAMS_MAX} histograms")));
             }
-            self.names.push(name.to_owned());
+            let name = name.to_owned();
+            let is_second = self.names.contains(&name);
+            self.names
+                .push(if is_second { name + WRITES } else { name });
             self.last_chunk.histograms.push(ActBuckets::new(self.scale));
             histograms.push(self.buckets(histograms.len(), total)?);
         }
+    }
+
+    fn is_named(&self, index: usize, found: &str) -> bool {
+        let name = self.names[index].as_str();
+        name == found
+            || self.dialect.names_stand_in_reports() && name.strip_suffix(WRITES) == Some(found)
     }
 
     /// The next line that can belong to a report; other lines are skipped.

@@ -109,6 +109,46 @@ fn a_log_of_act_4_is_read_with_the_names_of_its_first_report() {
 }
 
 #[test]
+fn a_devices_commit_writes_in_a_log_of_act_4_get_a_name_of_their_own() {
+    fn writes(count: u64) -> String {
+        let buckets = format!("({count} total)\n (00: {count:010})\n");
+        format!("RAW WRITES {buckets}/dev/sdb {buckets}")
+    }
+    let log = ACT4
+        .replace(
+            "READS              (2000 total)\n (00: 0000001980)",
+            &(writes(1) + "READS (2000 total)\n (00: 0000001980)"),
+        )
+        .replace(
+            "READS              (4000 total)\n (00: 0000003960)",
+            &(writes(2) + "READS (4000 total)\n (00: 0000003960)"),
+        );
+    let (reader, chunks) = read(&log);
+    assert_eq!(
+        reader.names()[3..6],
+        ["/dev/sdb", "RAW WRITES", "/dev/sdb-writes"]
+    );
+    assert_eq!(chunks[1].histograms[5].total(), 2);
+}
+
+#[test]
+fn a_log_that_begins_with_failed_starts_is_read_from_the_last_header() {
+    let (clean, chunks) = read(STORAGE);
+    let names = STORAGE.find("HISTOGRAM NAMES").unwrap();
+    for length in [STORAGE.find("ACT-STORAGE").unwrap(), names] {
+        let failed = format!(
+            "{}ERROR: couldn't open device /dev/sdb\n",
+            &STORAGE[..length]
+        );
+        let text = format!("{failed}{failed}{STORAGE}");
+        let (reader, found) = read(&text);
+        assert_eq!((reader.header(), &found), (clean.header(), &chunks));
+    }
+    let many = "x 1 y\n".repeat(2_000);
+    assert_eq!(read(&format!("{many}{STORAGE}")).1, chunks);
+}
+
+#[test]
 fn act_6_1_names_histograms_that_it_does_not_report() {
     let named = INDEX
         .replace("version 6.6", "version 6.1")

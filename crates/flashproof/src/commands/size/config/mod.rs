@@ -24,9 +24,9 @@ use device::discover::{Drive, drives_of};
 use engine::DeviceName;
 use load::factor::Factor;
 use results::format::{self, Grouped};
-use session::console;
 use session::failure::Failure;
 use session::user_file::OutputFile;
+use session::{console, devices};
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -143,7 +143,7 @@ impl<'a> Draft<'a> {
                 scale::WRITES_PER_SEC_1X
             )));
         }
-        all(patterns(&config.device_names))?;
+        devices::refuse_patterns(&config.device_names)?;
         let drives = drives(&config.device_names, args.capacity);
         let mut notes = set_rates(&mut config, args, drives.len() as u64)?;
         if let Some(factor) = args.scale {
@@ -336,22 +336,6 @@ fn drives(names: &[DeviceName], capacity: Option<u64>) -> Vec<Drive> {
         ..drive
     }));
     drives
-}
-
-/// A problem for each name that is a pattern of a shell instead of a device: it would count as one drive.
-fn patterns(names: &[DeviceName]) -> Vec<String> {
-    let names = names.iter().map(DeviceName::as_str);
-    let is_pattern = |name: &&str| name.contains(['[', '*', '?', '{']) && !Path::new(name).exists();
-    names
-        .filter(is_pattern)
-        .map(|name| {
-            format!(
-                "cannot use the device {} - it is a pattern of a shell, not a device - name each device, joined by \
-                 commas, or let bash repeat the option, without quotes: --device=/dev/nvme{{0..3}}n1",
-                format::quoted(name)
-            )
-        })
-        .collect()
 }
 
 /// A number with up to two decimals, without trailing zeros.
