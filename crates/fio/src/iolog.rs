@@ -93,7 +93,11 @@ impl Iolog {
         let bytes = files::read(Path::new(path), Links::Followed, BYTES_MAX)
             .map_err(|error| cannot(error.to_string()))?;
         let text = std::str::from_utf8(&bytes).map_err(|_| {
-            cannot("the file is not text - give a log that write_iolog wrote; flashproof storage --replay replays a blktrace trace".into())
+            cannot(
+                "the file is not text - give a log that write_iolog wrote; to replay a trace of blktrace: blkparse -i \
+                 FILE | flashproof storage --replay -"
+                    .into(),
+            )
         })?;
         let log = Self::parse(options, text)
             .map_err(|(line, why)| cannot(format!("line {line}: {why}")))?;
@@ -434,6 +438,15 @@ mod tests {
         let log = parse(&ReplayOptions::default(), &waits).unwrap();
         let ms: Vec<_> = log.at_ns.iter().map(|ns| ns / 1_000_000).collect();
         assert_eq!(ms, [0, 0, 500, 500, 500]);
+    }
+
+    #[test]
+    fn a_binary_trace_is_refused_with_the_command_that_replays_it() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), b"\x07tae\x01\0\0\0\xd2").unwrap();
+        let path = file.path().to_str().unwrap();
+        let refused = Iolog::read(&ReplayOptions::default(), path, false).unwrap_err();
+        results::assert_contains!(refused, "blkparse -i FILE | flashproof storage --replay -");
     }
 
     #[test]

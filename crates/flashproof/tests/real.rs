@@ -478,7 +478,7 @@ fn a_device_does_not_fail_because_flashproof_lacks_a_cpu() {
     // By the block layer's times, the device has at most half of the slow requests that each limit allows.
     let is_quick = Sla::default().limits().iter().all(|limit| {
         let over = requests.iter().filter(|request| {
-            request.queue_ns().unwrap_or(0) + request.device_ns().unwrap_or(0) >= limit.threshold_ns
+            request.queue_ns().unwrap_or(0) + request.device_ns.unwrap_or(0) >= limit.threshold_ns
         });
         !limit.is_exceeded(2 * over.count() as u64, requests.len() as u64)
     });

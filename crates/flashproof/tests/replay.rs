@@ -1,6 +1,7 @@
 //! `flashproof storage --replay`: traced operations reach the device again, with consent, recorded and judged.
 
 use crate::support;
+use crate::support::words;
 use crate::trace::captured;
 
 use device::observe::trace::{BlockTrace, EventKind, EventOp, TraceOptions};
@@ -213,14 +214,7 @@ fn invalid_replays_are_refused_before_any_device_is_opened() {
     for (arguments, words) in [
         (&["storage", "--replay", "one.txt"][..], "--device"),
         (
-            &[
-                "storage",
-                "test.conf",
-                "--replay",
-                "one.txt",
-                "--device",
-                "sim:",
-            ],
+            &words("storage test.conf --replay one.txt --device sim:"),
             "cannot be used with",
         ),
         (&["storage"], "CONFIG"),
@@ -251,15 +245,7 @@ fn invalid_replays_are_refused_before_any_device_is_opened() {
             "is given twice",
         ),
         (
-            &[
-                "storage",
-                "--replay",
-                "far.txt",
-                "--device",
-                "sim:capacity=1GiB",
-                "--out",
-                OUT,
-            ],
+            &words("storage --replay far.txt --device sim:capacity=1GiB --out run"),
             "give --fit to wrap their offsets around",
         ),
     ] {
@@ -271,15 +257,8 @@ fn invalid_replays_are_refused_before_any_device_is_opened() {
         );
     }
     assert!(!bench.exists(OUT));
-    let two = [
-        "storage",
-        "--replay",
-        "two.txt",
-        "--device",
-        "sim:capacity=1GiB",
-        "--device",
-        "sim:capacity=2GiB",
-    ];
+    let two =
+        words("storage --replay two.txt --device sim:capacity=1GiB --device sim:capacity=2GiB");
     bench
         .flashproof(&[&two[..], &["--out", "two"], &LAX].concat())
         .expect(0);
@@ -290,16 +269,7 @@ fn invalid_replays_are_refused_before_any_device_is_opened() {
         "{settings:?}"
     );
     assert_eq!(totals(&run, "reads"), (3, 0, 0));
-    let fit = [
-        "storage",
-        "--replay",
-        "far.txt",
-        "--device",
-        "sim:capacity=1GiB",
-        "--fit",
-        "--out",
-        OUT,
-    ];
+    let fit = words("storage --replay far.txt --device sim:capacity=1GiB --fit --out run");
     bench.flashproof(&[&fit[..], &LAX].concat()).expect(0);
     assert_eq!(totals(&bench.run(), "reads"), (2, 0, 0));
     let settings = &bench.run().manifest.workloads[0].config.settings;

@@ -164,7 +164,9 @@ fn missing_data_in_an_imported_trace_is_reported() {
 
     bench.write(
         "lost.txt",
-        " a-1 [000] .... 1.0: block_rq_issue: 8,0 R 4096 () 64 + 8 [a]\nCPU:1 [LOST 532 EVENTS]\n",
+        " a-1 [000] .... 1.0: block_rq_issue: 8,0 R 4096 () 64 + 8 [a]\nCPU:1 [LOST 532 EVENTS]\n \
+         a-1 [000] .... 1.1: block_rq_issue: 8,0 R 4096 () 72 + 8 [a]\n \
+         a-1 [000] .... 1.2: block_rq_complete: 8,0 R () 72 + 8 [-5]\n",
     );
     let ended = bench.flashproof(&["trace", "--from", "lost.txt"]).expect(0);
     assert!(
@@ -176,6 +178,11 @@ fn missing_data_in_an_imported_trace_is_reported() {
         ended
             .stdout
             .contains("requests without a completion in the trace: 1"),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        ended.stdout.contains("1 request failed"),
         "{}",
         ended.stdout
     );
@@ -191,6 +198,7 @@ fn invalid_trace_files_and_devices_are_refused_by_name() {
     let bench = Bench::new();
     bench.write("notes.txt", "buy milk\n");
     bench.write("file", vec![0; 8192]);
+    bench.write("sda.blktrace.0", b"\x07tae\x01\0\0\0");
     let fifo = bench.path("fifo");
     tool("mkfifo", &[fifo.to_str().unwrap()]);
     for (arguments, code, words) in [
@@ -199,6 +207,11 @@ fn invalid_trace_files_and_devices_are_refused_by_name() {
             &["trace", "--from", "notes.txt"],
             2,
             "no line is a block tracepoint",
+        ),
+        (
+            &["trace", "--from", "sda.blktrace.0"],
+            2,
+            "use blkparse -i FILE | flashproof trace --from -",
         ),
         (&["trace", "--from", "none.txt"], 2, "check the path"),
         (
@@ -220,7 +233,7 @@ fn invalid_trace_files_and_devices_are_refused_by_name() {
         (
             &["trace", "file"],
             2,
-            "it is a file, which has no requests of its own",
+            "give --from FILE to read a recorded trace",
         ),
         (&["trace", "/dev/none"], 3, "there is no such device"),
         (

@@ -338,7 +338,7 @@ struct TraceSample {
 fn is_whole(request: &BlockRequest, within: Range<u64>) -> bool {
     let moves_data = matches!(request.op, EventOp::Read | EventOp::Write) && request.sectors > 0;
     moves_data
-        && request.completed_ns.is_some()
+        && request.device_ns.is_some()
         && request.queued_ns.is_some_and(|ns| within.contains(&ns))
 }
 
@@ -429,7 +429,7 @@ fn lines(
 impl RequestTimes {
     fn add(&mut self, request: &BlockRequest, thresholds_ns: &[u64]) {
         let queue_ns = request.queue_ns().unwrap_or(0);
-        let device_ns = request.device_ns().unwrap_or(0);
+        let device_ns = request.device_ns.unwrap_or(0);
         self.queue_ns.push(queue_ns);
         self.device_ns.push(device_ns);
         let counts = [
@@ -552,8 +552,8 @@ mod tests {
     ) -> BlockRequest {
         let device = DeviceNumber::new(8, 0);
         let queued_ns = Some(1_000);
-        let issued_ns = 1_000 + queue_ns;
-        let completed_ns = Some(issued_ns + device_ns);
+        let issued_ns = Some(1_000 + queue_ns);
+        let device_ns = Some(device_ns);
         BlockRequest {
             device,
             sector,
@@ -561,7 +561,7 @@ mod tests {
             op,
             queued_ns,
             issued_ns,
-            completed_ns,
+            device_ns,
             ..BlockRequest::default()
         }
     }

@@ -18,7 +18,7 @@ fn traced(at_ns: u64, op: EventOp, sector: u64, sectors: u32) -> Traced {
         op,
         sector,
         sectors,
-        issued_ns: at_ns + 100,
+        issued_ns: Some(at_ns + 100),
         queued_ns: Some(at_ns),
         ..Traced::default()
     }
@@ -104,7 +104,7 @@ fn expected(speed: u64) -> Vec<Seen> {
     let first = requests
         .iter()
         .filter(|request| request.op != Other)
-        .map(Traced::requested_ns)
+        .filter_map(Traced::requested_ns)
         .min()
         .unwrap();
     let mut seen: Vec<Seen> = requests
@@ -117,7 +117,7 @@ fn expected(speed: u64) -> Vec<Seen> {
                 Discard => "discard",
                 Other => return None,
             };
-            let at_ns = (request.requested_ns() - first) / speed;
+            let at_ns = (request.requested_ns()? - first) / speed;
             Some((
                 at_ns,
                 kind,
@@ -288,10 +288,15 @@ fn a_trace_that_cannot_be_replayed_is_refused_with_the_reason() {
         why(&[traced(1, Read, 8, 0)]).contains("the trace has no size for 1 of its operations")
     );
     let timeless = Traced {
-        issued_ns: 0,
+        issued_ns: None,
         queued_ns: None,
         ..traced(0, Read, 8, 8)
     };
+    let at_zero = Traced {
+        issued_ns: Some(0),
+        ..timeless
+    };
+    assert!(trace(&[at_zero], "1").is_ok(), "0 is a time");
     assert!(why(&[timeless]).contains("the trace has no start time for 1 of its operations"));
     assert!(why(&[traced(1, Read, u64::MAX, 8)]).contains("beyond the end of any device"));
     assert!(

@@ -125,7 +125,6 @@ impl TraceBuilder {
             return Ok(());
         };
         self.without_size += u64::from(request.sectors == 0 && class != Class::Flushes);
-        self.without_time += u64::from(request.issued_ns == 0);
         if self.operations == OPERATIONS_MAX {
             return wrong(format!(
                 "the trace has more than {} operations, which take {} MB - replay a part of it (head, grep)",
@@ -163,6 +162,10 @@ impl TraceBuilder {
         } else {
             WriteSync::No
         };
+        let Some(at_ns) = request.requested_ns() else {
+            self.without_time += 1;
+            return Ok(());
+        };
         let operation = Operation {
             sector,
             sectors,
@@ -171,7 +174,7 @@ impl TraceBuilder {
         self.groups
             .entry((request.device, class))
             .or_default()
-            .push((request.requested_ns(), operation));
+            .push((at_ns, operation));
         Ok(())
     }
 

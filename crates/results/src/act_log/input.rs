@@ -1,9 +1,9 @@
 //! The bytes of a log, decompressed if necessary.
 //!
 //! The format is detected from the first bytes, never from the file name. `gzip` and `zstd` files are decompressed,
-//! also with several members or frames; xz, bzip2 and lz4 files are refused; other files are read unchanged. A
-//! compressed log that was copied while it was growing reads as a truncated log; [`Input::is_cut`] reports this. Damage
-//! in the middle fails the checksum of either format, which is an error.
+//! also with several members or frames; xz, bzip2 and lz4 files and binary traces are refused; other files are read
+//! unchanged. A compressed log that was copied while it was growing reads as a truncated log; [`Input::is_cut`] reports
+//! this. Damage in the middle fails the checksum of either format, which is an error.
 //!
 //! The frames of a zstd file are decoded as one stream. The decoder reads the checksum of a frame, but does not compare
 //! it, so this module compares it. A frame needs as much memory as its window; this module limits the window's size,
@@ -22,8 +22,8 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const ZSTD_SKIPPABLE: [u8; 3] = [0x2a, 0x4d, 0x18];
 
 /// Formats that are refused: magic bytes, name, program that converts to text. Source: the format specifications of xz
-/// (2.1.1.1), bzip2, and lz4 frames.
-const UNSUPPORTED_FORMATS: [(&[u8], &str, &str); 6] = [
+/// (2.1.1.1), bzip2, and lz4 frames; blktrace_api.h (in either byte order), perf's header.h, trace-cmd.dat(5).
+const UNSUPPORTED_FORMATS: [(&[u8], &str, &str); 10] = [
     (
         &[0xfd, b'7', b'z', b'X', b'Z', 0],
         "compressed with xz",
@@ -38,10 +38,18 @@ const UNSUPPORTED_FORMATS: [(&[u8], &str, &str); 6] = [
         "iconv -f UTF-16 -t UTF-8",
     ),
     (&[0xfe, 0xff], "UTF-16", "iconv -f UTF-16 -t UTF-8"),
+    (b"\x07tae", "a binary trace of blktrace", "blkparse -i"),
+    (b"eat\x07", "a binary trace of blktrace", "blkparse -i"),
+    (b"PERFILE2", "a binary trace of perf", "perf script -i"),
+    (
+        b"\x17\x08\x44tracing",
+        "a binary trace of trace-cmd",
+        "trace-cmd report -i",
+    ),
 ];
 const UTF8_BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Length of the longest magic number, bytes.
-const FIRST_BYTES: u64 = 6;
+const FIRST_BYTES: u64 = 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
@@ -336,15 +344,18 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_compression_is_refused_with_the_command_that_decompresses() {
+    fn unsupported_compression_and_binary_traces_are_refused_with_the_command_that_prints_text() {
         for (bytes, program) in [
-            (&b"\xfd7zXZ\0\0"[..], "xz"),
-            (b"BZh91AY", "bzip2"),
-            (b"\x04\x22\x4d\x18d", "lz4"),
+            (&b"\xfd7zXZ\0\0"[..], "xz -dc"),
+            (b"BZh91AY", "bzip2 -dc"),
+            (b"\x04\x22\x4d\x18d", "lz4 -dc"),
+            (b"\x07tae\x01\0\0\0", "blkparse -i"),
+            (b"eat\x07\0\0\0\x01", "blkparse -i"),
+            (b"PERFILE2\x68\0\0\0", "perf script -i"),
+            (b"\x17\x08Dtracing6\0", "trace-cmd report -i"),
         ] {
             let error = Input::new(bytes).err().unwrap().to_string();
-            let way_out =
-                format!("not supported: use {program} -dc FILE | flashproof latency -l -");
+            let way_out = format!("not supported: use {program} FILE | flashproof latency -l -");
             assert!(error.contains(&way_out), "{error}");
         }
     }

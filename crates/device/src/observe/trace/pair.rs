@@ -17,7 +17,8 @@
 //! A bio that ended because no tag was free, and is sent again, counts as queued since its first event. A request that
 //! the driver requeued stays one request; its device time begins at the last issue.
 //!
-//! On a device without requests (zram, device-mapper) each bio counts as a request, and its queue time is unknown.
+//! On a device without requests (zram, device-mapper, md) each bio counts as a request, and its queue time is unknown.
+//! blktrace reports the end of such a bio as a completion.
 //!
 //! Requests issued before the trace began are missing. If the trace lacks its bio, a request has no queue time. A
 //! request in flight at the end of the trace has no device time.
@@ -41,10 +42,13 @@ pub struct BlockRequest {
     pub task: TracedTask,
     /// When the oldest bio of the request entered the block layer, `CLOCK_MONOTONIC`, nanoseconds; `None` if unknown.
     pub queued_ns: Option<u64>,
-    /// Time of the issue to the driver, on the same clock.
-    pub issued_ns: u64,
-    /// Time at which the whole request was complete; `None` if the trace has no such event.
-    pub completed_ns: Option<u64>,
+    /// Time of the issue to the driver, on the same clock; `None` only for rows of iosnoop without start and end.
+    pub issued_ns: Option<u64>,
+    /// Duration from the issue until the whole request was complete; `None` if the trace has no completion. A duration,
+    /// because rows of iosnoop without -s have no times.
+    pub device_ns: Option<u64>,
+    /// The kernel's error number of the completion, negative; 0 without an error, and for rows of a table.
+    pub error: i32,
 }
 
 impl BlockRequest {
@@ -54,16 +58,18 @@ impl BlockRequest {
     }
 
     pub fn queue_ns(&self) -> Option<u64> {
-        Some(self.issued_ns.saturating_sub(self.queued_ns?))
-    }
-
-    pub fn device_ns(&self) -> Option<u64> {
-        Some(self.completed_ns?.saturating_sub(self.issued_ns))
+        Some(self.issued_ns?.saturating_sub(self.queued_ns?))
     }
 
     /// Time at which the request was queued; if unknown, the time of its issue.
-    pub fn requested_ns(&self) -> u64 {
-        self.queued_ns.unwrap_or(self.issued_ns)
+    pub fn requested_ns(&self) -> Option<u64> {
+        self.queued_ns.or(self.issued_ns)
+    }
+
+    fn complete_at(&mut self, time_ns: u64) {
+        self.device_ns = self
+            .issued_ns
+            .map(|issued_ns| time_ns.saturating_sub(issued_ns));
     }
 
     fn from_event(event: &TraceEvent) -> Self {
@@ -74,7 +80,7 @@ impl BlockRequest {
             op,
             flags,
             task,
-            time_ns: issued_ns,
+            time_ns,
             ..
         } = *event;
         Self {
@@ -84,7 +90,7 @@ impl BlockRequest {
             op,
             flags,
             task,
-            issued_ns,
+            issued_ns: Some(time_ns),
             ..Self::default()
         }
     }
@@ -140,9 +146,11 @@ impl Pairing {
         match event.kind {
             EventKind::Queue if has_sectors || is_empty_flush(event) => self.queue(event),
             EventKind::Insert if has_sectors => self.insert(event),
-            EventKind::Return => self.bio_returns(event),
             EventKind::Issue => self.issue(event),
-            EventKind::Complete => self.complete(event),
+            EventKind::Complete if self.with_requests.contains(&event.device) => {
+                self.complete(event)
+            }
+            EventKind::Complete | EventKind::Return => self.bio_returns(event),
             EventKind::Requeue => self.requeue(event),
             EventKind::Queue | EventKind::Insert => {}
         }
@@ -203,7 +211,7 @@ impl Pairing {
         issued
             .chain(bios)
             .filter(moves_data)
-            .filter(|request| request.requested_ns() < before_ns)
+            .filter(|request| request.requested_ns() < Some(before_ns))
             .count()
     }
 
@@ -266,12 +274,11 @@ impl Pairing {
         if self.with_requests.contains(&event.device) {
             return;
         }
-        let sequential = self.recent_ends.follows(&bio.request);
-        self.requests.push(BlockRequest {
-            completed_ns: Some(event.time_ns),
-            sequential,
-            ..bio.request
-        });
+        let mut request = bio.request;
+        request.sequential = self.recent_ends.follows(&request);
+        request.error = event.error;
+        request.complete_at(event.time_ns);
+        self.requests.push(request);
     }
 
     fn issue(&mut self, event: &TraceEvent) {
@@ -281,7 +288,7 @@ impl Pairing {
         let is_requeued =
             |issued: &Pending| issued.request.op == event.op && issued.end_sector == end_sector;
         if let Some(mut issued) = take(&mut self.requeued, key, is_requeued) {
-            issued.request.issued_ns = event.time_ns;
+            issued.request.issued_ns = Some(event.time_ns);
             return self.keep_issued(key, issued);
         }
         let mut request = BlockRequest::from_event(event);
@@ -299,7 +306,7 @@ impl Pairing {
                 reached_sector = next_bio.end_sector;
                 queued_ns = queued_ns.min(next_bio.request.issued_ns);
             }
-            request.queued_ns = Some(queued_ns);
+            request.queued_ns = queued_ns;
             request.task = first_bio.request.task;
             flush_follows = first_bio.request.flags.fua && !event.flags.fua;
         }
@@ -343,6 +350,9 @@ impl Pairing {
         let Some(mut issued) = issued else {
             return;
         };
+        if issued.request.error == 0 {
+            issued.request.error = event.error;
+        }
         let done_sector = event.sector.saturating_add(event.sectors.into());
         if key.1 != NO_SECTOR {
             if !is_second && done_sector < issued.end_sector {
@@ -355,7 +365,7 @@ impl Pairing {
             }
         }
         self.under_way = self.under_way.saturating_sub(1);
-        issued.request.completed_ns = Some(event.time_ns);
+        issued.request.complete_at(event.time_ns);
         self.requests.push(issued.request);
     }
 
@@ -537,7 +547,7 @@ mod tests {
                     sector,
                     sectors,
                     us(request.queue_ns()),
-                    us(request.device_ns()),
+                    us(request.device_ns),
                 )
             })
             .collect()
@@ -681,6 +691,8 @@ mod tests {
             (Write, 8, 8, None, None),
         ];
         assert_eq!(all_of(bios), expected);
+        let bios_of_blktrace = bios.replace(" E ", " C ");
+        assert_eq!(all_of(&bios_of_blktrace), expected);
         let requests = "0.000001 Q R 8 8\n0.000002 D R 8 8\n0.000003 C R 8 8\n0.000004 E R 16 0\n0.000005 Q R 32 8\n";
         assert_eq!(
             all_of(requests),

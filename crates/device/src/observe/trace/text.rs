@@ -43,11 +43,11 @@ pub struct TraceText {
     pub first_unread: Option<(u64, String)>,
     /// Events that the tracing program reported as lost.
     pub lost: u64,
-    /// Reads and writes without a recorded size (iosnoop prints 0 on recent kernels, and + for the sector).
+    /// Rows of reads and writes without a size (iosnoop prints 0 on recent kernels, and + for the sector).
     pub without_size: u64,
     /// Events and requests that were skipped, because the text already had [`DEVICES_MAX`] other devices.
     pub of_further_devices: u64,
-    /// Requests without a recorded time (iosnoop without -s).
+    /// Rows without a start time (iosnoop without -s).
     pub without_time: u64,
 }
 
@@ -55,14 +55,42 @@ pub struct TraceText {
 pub enum TextError {
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// No line is part of a trace. `first`: number and beginning of the first unreadable line.
+    #[error("the text is empty - record again, and check the output of the tracing program")]
+    Empty,
+    #[error(
+        "none of its {} is an event of a block request - enable block_rq_issue and block_rq_complete, switch tracing on, \
+         and record again", results::format::count(*.lines, "line")
+    )]
+    NoEvents { lines: u64 },
+    #[error(
+        "the trace has the completions of requests, but not their issues - also record block_rq_issue (blktrace: -a issue)"
+    )]
+    NoIssues,
+    /// The text of another program: what it is, and what to do.
+    #[error("{0}")]
+    OtherFormat(&'static str),
+    /// No line is part of a trace. `line`, `text`: number and beginning of the first unreadable line.
     #[error(
         "no line is a block tracepoint of ftrace, trace-cmd, perf script or blkparse, or a row of iosnoop or of \
-         flashproof trace --ops{}",
-        .first.as_ref().map_or_else(|| " (the text is empty)".to_owned(), |(line, text)| format!("; line {line}: {}", results::format::quoted(text)))
+         flashproof trace --ops; line {line}: {}",
+        results::format::quoted(text)
     )]
-    NoTrace { first: Option<(u64, String)> },
+    NoTrace { line: u64, text: String },
 }
+
+/// Texts that people take for traces: beginning of the first line, and advice.
+const OTHER_FORMATS: [(&str, &str); 2] = [
+    (
+        "fio version ",
+        "it is a log of fio's operations, not a block trace - replay it with flashproof fio --name=replay \
+         --read_iolog=FILE",
+    ),
+    (
+        "TIME(",
+        "it is the output of biosnoop, which has the names of disks but not their numbers - record with flashproof \
+         trace --ops",
+    ),
+];
 
 impl TraceText {
     /// `sink` gets the requests in the order of completion; requests without completion come last.
@@ -92,8 +120,8 @@ impl TraceText {
                 ParsedLine::Request(mut request) => {
                     request.sequential = reader.recent_ends.follows(&request);
                     reader.facts.note(&request);
+                    reader.requests += 1;
                     sink(request);
-                    has_events = true;
                 }
                 ParsedLine::Lost(events) => {
                     reader.facts.lost = reader.facts.lost.saturating_add(events)
@@ -113,22 +141,38 @@ impl TraceText {
         reader.pairing.finish();
         reader.hand_over(sink);
         reader.facts.lost = reader.facts.lost.saturating_add(reader.pairing.lost());
-        if has_events {
-            Ok(reader.facts)
-        } else {
-            Err(TextError::NoTrace {
-                first: reader.facts.first_unread,
-            })
+        match reader.requests {
+            0 if has_events => Err(TextError::NoIssues),
+            0 => Err(reader.facts.no_trace()),
+            _ => Ok(reader.facts),
         }
     }
 
+    /// The reason why a text without events is not a trace.
+    fn no_trace(self) -> TextError {
+        let lines = self.lines;
+        let Some((line, text)) = self.first_unread else {
+            return match lines {
+                0 => TextError::Empty,
+                _ => TextError::NoEvents { lines },
+            };
+        };
+        let other = OTHER_FORMATS
+            .iter()
+            .find(|(start, _)| text.trim_ascii_start().starts_with(start));
+        other.map_or(TextError::NoTrace { line, text }, |(_, advice)| {
+            TextError::OtherFormat(advice)
+        })
+    }
+
+    /// Counts what is missing in a row.
     fn note(&mut self, request: &BlockRequest) {
         let moves_data = matches!(
             request.op,
             EventOp::Read | EventOp::Write | EventOp::Discard
         );
         self.without_size += u64::from(moves_data && request.sectors == 0);
-        self.without_time += u64::from(request.issued_ns == 0);
+        self.without_time += u64::from(request.issued_ns.is_none());
     }
 }
 
@@ -151,6 +195,8 @@ struct TraceTextReader {
     columns: Option<RequestColumns>,
     recent_ends: RecentEnds,
     devices: HashSet<DeviceNumber>,
+    /// Number of requests that the sink has got.
+    requests: u64,
 }
 
 impl TraceTextReader {
@@ -161,11 +207,8 @@ impl TraceTextReader {
     }
 
     fn hand_over(&mut self, sink: &mut dyn FnMut(BlockRequest)) {
-        let Self { pairing, facts, .. } = self;
-        pairing.drain().for_each(|request| {
-            facts.note(&request);
-            sink(request);
-        });
+        self.requests += self.pairing.requests().len() as u64;
+        self.pairing.drain().for_each(sink);
     }
 
     fn meaning(&mut self, line: &str) -> ParsedLine {
@@ -173,8 +216,8 @@ impl TraceTextReader {
         if text.is_empty() {
             return ParsedLine::Nothing;
         }
-        if text.starts_with('#') || text.starts_with("CPU:") || text.starts_with("CPU ") {
-            return lost(text).map_or(ParsedLine::Nothing, ParsedLine::Lost);
+        if text.starts_with('#') {
+            return remark(text);
         }
         if let Some(event) = ftrace(text) {
             return event;
@@ -190,8 +233,19 @@ impl TraceTextReader {
         {
             return ParsedLine::Request(request);
         }
+        // After events and rows: QEMU calls its threads `CPU 0/KVM`.
+        if REMARKS.iter().any(|start| text.starts_with(start)) {
+            return remark(text);
+        }
         blkparse(text).unwrap_or(ParsedLine::None)
     }
+}
+
+/// Beginnings of remarks of ftrace, trace-cmd, blkparse and blktrace. Some remarks report lost events.
+const REMARKS: [&str; 4] = ["CPU:", "CPU ", "Skips:", "You have "];
+
+fn remark(text: &str) -> ParsedLine {
+    lost(text).map_or(ParsedLine::Nothing, ParsedLine::Lost)
 }
 
 fn lost(text: &str) -> Option<u64> {
@@ -208,8 +262,24 @@ fn lost(text: &str) -> Option<u64> {
     if let Some(count) = text.strip_prefix(LOST_COMMENT) {
         return count.trim().parse().ok();
     }
-    // `CPU:1 [LOST 532 EVENTS]`, or `CPU:1 [LOST EVENTS]`, which counts as one event.
-    let count = text.split_once("[LOST ")?.1.split_once("EVENTS]")?.0.trim();
+    // blkparse: `Skips: 3 forward (12,345 -  45.2%)`. The numbers of the events have 3 gaps of 12,345 events in all.
+    // Source: collect_pdi_skips in blkparse.c.
+    if let Some(gaps) = text.strip_prefix("Skips:") {
+        let events = gaps.split_once('(')?.1.split_once(" -")?.0;
+        let digits: String = events.chars().filter(char::is_ascii_digit).collect();
+        return digits.parse().ok();
+    }
+    // blktrace: `You have 1234 ( 12.3%) dropped events`.
+    if let Some(events) = text.strip_prefix("You have ") {
+        let count = events.strip_suffix("dropped events")?.split_once('(')?.0;
+        return count.trim().parse().ok();
+    }
+    // ftrace: `CPU:1 [LOST 532 EVENTS]`; trace-cmd: `CPU:1 [532 EVENTS DROPPED]`. Without a number: one event.
+    let lost = text.split_once('[')?.1.split_once(']')?.0;
+    let count = match lost.strip_prefix("LOST ") {
+        Some(count) => count.strip_suffix("EVENTS")?.trim(),
+        None => lost.strip_suffix("EVENTS DROPPED")?.trim(),
+    };
     Some(if count.is_empty() {
         1
     } else {
@@ -283,7 +353,8 @@ fn ftrace_head(head: &str) -> Option<(u64, u32, TracedTask)> {
     ))
 }
 
-/// Parses `7,2 RS 8704 () 1293793 + 17 be,0,4 [asd]`. Only requests, not bios, have bytes and a command.
+/// Parses `7,2 RS 8704 () 1293793 + 17 be,0,4 [asd]`. Only requests, not bios, have bytes and a command. Text in the
+/// parentheses is a passthrough command, even if the letters are those of a read or write.
 fn event(
     kind: EventKind,
     time_ns: u64,
@@ -293,11 +364,13 @@ fn event(
 ) -> Option<TraceEvent> {
     let ([device, letters], rest) = first_words(body)?;
     let mut rest = rest.trim_ascii_start();
+    let mut is_passthrough = false;
     let behind_bytes = rest
         .trim_start_matches(|c: char| c.is_ascii_digit())
-        .trim_start_matches(' ');
-    if behind_bytes.starts_with('(') {
-        rest = rest.split_once(')')?.1;
+        .trim_ascii_start();
+    if let Some(command) = behind_bytes.strip_prefix('(') {
+        is_passthrough = !command.starts_with(')');
+        rest = command.split_once(')')?.1;
     }
     let ([sector, "+", sectors], rest) = first_words(rest)? else {
         return None;
@@ -310,18 +383,20 @@ fn event(
         kind,
         EventKind::Complete | EventKind::Return | EventKind::Requeue
     );
-    let error = bracketed
+    let error: Option<i32> = bracketed
         .filter(|_| is_done)
         .and_then(|text| text.parse().ok());
     let task = bracketed
         .filter(|_| !is_done)
         .map_or(task, |comm| TracedTask::new(task.pid, comm));
     let sectors = u32::try_from(number(sectors)?).ok()?;
-    let (mut op, flags) = letters_of(letters)?;
-    // blkparse prints no operation letter for a flush, because a flush moves no data.
-    if flags.preflush && op == EventOp::Other && sectors == 0 {
-        op = EventOp::Flush;
-    }
+    let (op_of_letters, flags) = letters_of(letters)?;
+    let op = match op_of_letters {
+        // blkparse prints no operation letter for a flush, because a flush moves no data.
+        EventOp::Other if flags.preflush && sectors == 0 => EventOp::Flush,
+        _ if is_passthrough => EventOp::Other,
+        op => op,
+    };
     Some(TraceEvent {
         time_ns,
         cpu,
@@ -331,7 +406,8 @@ fn event(
         sectors,
         op,
         flags,
-        error: error.unwrap_or(0),
+        // blkparse prints -5 as 65531, because blktrace records 16 bits.
+        error: error.map_or(0, |error| i32::from(error as i16)),
         task,
     })
 }
@@ -352,14 +428,31 @@ fn blkparse(line: &str) -> Option<ParsedLine> {
         "Q" => EventKind::Queue,
         _ => return Some(ParsedLine::Nothing),
     };
-    let body = if rest.contains(" + ") {
-        format!("{device} {rest}")
-    } else {
-        // A flush or a passthrough command has no sector.
-        let ([letters], rest) = first_words(rest)?;
-        format!("{device} {letters} 0 + 0 {rest}")
-    };
+    let body = ftrace_body(kind, device, rest)?;
     event(kind, time_ns, cpu, TracedTask::new(pid, ""), &body).map(ParsedLine::Event)
+}
+
+/// Text of blkparse behind the action in the form of ftrace.
+///
+/// `RS 1293793 + 17 [asd]` has that form. Without `+`, a number in a completion is the first sector (`WS 1293793 [0]`),
+/// and the bytes of a passthrough command in any other event (`R 512 (a1 08 ..) [asd]`). Passthrough commands complete
+/// without a number (`R (a1 08 ..) [0]`), and flushes are issued without one (`FN [asd]`).
+///
+/// Source: `process_default` in blkparse_fmt.c.
+fn ftrace_body(kind: EventKind, device: &str, rest: &str) -> Option<String> {
+    if let Some(([_, _, "+"], _)) = first_words(rest) {
+        return Some(format!("{device} {rest}"));
+    }
+    let ([letters], rest) = first_words(rest)?;
+    let number = first_words(rest).and_then(|([word], _)| number(word));
+    let is_completion = matches!(kind, EventKind::Complete | EventKind::Requeue);
+    let command = if number.is_some() == is_completion {
+        "()"
+    } else {
+        "(passthrough)"
+    };
+    let sector = number.filter(|_| is_completion).unwrap_or(0);
+    Some(format!("{device} {letters} {command} {sector} + 0 {rest}"))
 }
 
 /// Column names by position. COMM can contain blanks, so the columns behind COMM are counted from the end of the line.
@@ -400,9 +493,7 @@ impl RequestColumns {
         let (op, flags) = letters_of(column_text("TYPE")?)?;
         let device_ns = milliseconds("LATms");
         let queue_ns = milliseconds("QUEms");
-        let issued_ns = seconds("STARTs")
-            .or_else(|| seconds("ENDs")?.checked_sub(device_ns?))
-            .unwrap_or(0);
+        let issued_ns = seconds("STARTs").or_else(|| seconds("ENDs")?.checked_sub(device_ns?));
         Some(BlockRequest {
             device: device_number(column_text("DEV")?)?,
             // On recent kernels iosnoop prints `+` as the sector, because it reads the wrong column of the event.
@@ -416,9 +507,10 @@ impl RequestColumns {
             flags,
             sequential: false,
             task: TracedTask::new(number(column_text("PID")?)? as u32, words[self.comm]),
-            queued_ns: queue_ns.and_then(|queue_ns| issued_ns.checked_sub(queue_ns)),
+            queued_ns: queue_ns.and_then(|queue_ns| issued_ns?.checked_sub(queue_ns)),
             issued_ns,
-            completed_ns: device_ns.map(|device_ns| issued_ns.saturating_add(device_ns)),
+            device_ns,
+            error: 0,
         })
     }
 }

@@ -360,7 +360,8 @@ fn pair_events(pending_events: &mut Vec<TraceEvent>, until_ns: u64, pairing: &mu
 fn place(index: usize, name: &str, facts: &DeviceFacts) -> Result<BlockPosition, Failure> {
     let why = match facts.kind {
         Kind::RegularFile => {
-            "it is a file, which has no requests of its own; name the device of its file system (findmnt -T FILE)"
+            "it is a file, which has no requests of its own; name the device of its file system (findmnt -T FILE), or \
+             give --from FILE to read a recorded trace"
         }
         Kind::Simulated => {
             "it is a simulated drive, which the kernel does not see; name a block device"

@@ -76,6 +76,13 @@ impl TraceReport<'_> {
                 Grouped(unfinished)
             );
         }
+        if self.summary.failed > 0 {
+            let _ = writeln!(
+                page,
+                "{} failed; the kernel log (dmesg) has the reason",
+                format::count(self.summary.failed, "request")
+            );
+        }
         let _ = write!(
             page,
             "\n{}\n{}\nBy issuing process:\n{}",
@@ -289,6 +296,7 @@ impl TraceReport<'_> {
             "lost_events": self.lost,
             "count": self.summary.count(),
             "not_completed": self.summary.unfinished(),
+            "failed": self.summary.failed,
             "kinds": kinds.collect::<Vec<_>>(),
             "top_processes": tasks.collect::<Vec<_>>(),
         })
@@ -363,7 +371,9 @@ pub fn ops_heading() -> String {
 pub fn op(request: &BlockRequest) -> String {
     let ms = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| format!("{:.3}", ns as f64 / 1e6));
     ops_line([
-        format!("{:.6}", request.issued_ns as f64 / 1e9),
+        request
+            .issued_ns
+            .map_or("-".to_owned(), |ns| format!("{:.6}", ns as f64 / 1e9)),
         comm(&request.task.comm()),
         request.task.pid.to_string(),
         letters(request),
@@ -371,7 +381,7 @@ pub fn op(request: &BlockRequest) -> String {
         request.sector.to_string(),
         request.bytes().to_string(),
         ms(request.queue_ns()),
-        ms(request.device_ns()),
+        ms(request.device_ns),
     ])
 }
 

@@ -26,6 +26,8 @@ pub struct Summary {
     sizes: usize,
     /// Requests of kinds or sizes that exceeded the limits; not counted elsewhere.
     pub left_out: u64,
+    /// Requests whose completion has an error.
+    pub failed: u64,
     /// Device times of the requests, by start time.
     pub heat: OffsetHeat,
     /// Time at which the first request was queued, and time of the last event; `None` if no times are known.
@@ -144,14 +146,16 @@ impl Summary {
             TracedTask::new(0, b"(others)")
         };
         self.tasks.entry(task).or_default().add(totals);
-        if request.issued_ns == 0 {
+        self.failed += u64::from(request.error != 0);
+        let Some(issued_ns) = request.issued_ns else {
             return;
-        }
-        let end_ns = request.completed_ns.unwrap_or(request.issued_ns);
+        };
+        let start_ns = request.queued_ns.unwrap_or(issued_ns);
+        let end_ns = issued_ns.saturating_add(request.device_ns.unwrap_or(0));
         let (first, last) = self.span_ns.unwrap_or((u64::MAX, 0));
-        self.span_ns = Some((first.min(request.requested_ns()), last.max(end_ns)));
-        if let Some(device_ns) = request.device_ns() {
-            self.heat.add(request.issued_ns, device_ns);
+        self.span_ns = Some((first.min(start_ns), last.max(end_ns)));
+        if let Some(device_ns) = request.device_ns {
+            self.heat.add(issued_ns, device_ns);
         }
     }
 
@@ -222,7 +226,7 @@ impl Kind {
         if let Some(queue_ns) = request.queue_ns() {
             size.queue.record(queue_ns);
         }
-        if let Some(device_ns) = request.device_ns() {
+        if let Some(device_ns) = request.device_ns {
             size.device.record(device_ns);
         }
     }
@@ -254,8 +258,8 @@ mod tests {
             sectors,
             task: TracedTask::new(pid, b"fio"),
             queued_ns: Some(1_000_000),
-            issued_ns: 1_000_400,
-            completed_ns: Some(1_001_400),
+            issued_ns: Some(1_000_400),
+            device_ns: Some(1_000),
             ..BlockRequest::default()
         }
     }
@@ -305,7 +309,7 @@ mod tests {
     fn the_longest_device_time_is_exact_and_not_rounded_to_a_histogram_bucket() {
         let mut summary = Summary::default();
         let took = |ns: u64| BlockRequest {
-            completed_ns: Some(1_000_400 + ns),
+            device_ns: Some(ns),
             ..request(8, 1)
         };
         [1_000, 1_234_567, 98_765_432_101]
@@ -368,12 +372,26 @@ mod tests {
         let mut summary = Summary::default();
         summary.add(&request(8, 1));
         summary.add(&BlockRequest {
-            completed_ns: None,
+            device_ns: None,
             queued_ns: None,
-            issued_ns: 3_001_400,
+            issued_ns: Some(3_001_400),
             ..request(8, 1)
         });
         assert_eq!((summary.count(), summary.unfinished()), (2, 1));
         assert_eq!(summary.span_sec(), Some(0.002_001_4));
+    }
+
+    #[test]
+    fn the_time_0_is_a_start_time_and_a_request_with_an_error_counts_as_failed() {
+        let mut summary = Summary::default();
+        summary.add(&request(8, 1));
+        summary.add(&BlockRequest {
+            queued_ns: None,
+            issued_ns: Some(0),
+            error: -5,
+            ..request(8, 1)
+        });
+        assert_eq!(summary.span_sec(), Some(0.001_001_4));
+        assert_eq!(summary.failed, 1);
     }
 }
