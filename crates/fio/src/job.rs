@@ -69,6 +69,8 @@ with_defaults! {
     #[derive(Debug, Clone)]
     pub struct Job {
         pub name: String = String::new(),
+        /// Name of the section, for the default device and files: as in fio, the option `name` changes only the reports.
+        pub section: String = String::new(),
         pub description: String = String::new(),
         /// True for each direction that the job does.
         pub does: [bool; DIRECTIONS] = [true, false, false],
@@ -450,7 +452,7 @@ impl Job {
     /// Names of the targets of the clone `number`.
     pub fn names(&self, number: u64) -> Vec<String> {
         let own = (0..self.files.count).map(|file| {
-            let of_job = self.files.name_format.replace("$jobname", &self.name);
+            let of_job = self.files.name_format.replace("$jobname", &self.section);
             of_job
                 .replace("$jobnum", &number.to_string())
                 .replace("$filenum", &file.to_string())
@@ -507,7 +509,7 @@ impl Job {
     /// A simulated drive that answers each operation after a microsecond.
     fn null_drive(&self, clone: u64, file: u64) -> String {
         let name: String = self
-            .name
+            .section
             .chars()
             .filter(char::is_ascii_alphanumeric)
             .collect();

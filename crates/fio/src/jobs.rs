@@ -6,7 +6,7 @@ use super::engine_kind::EngineKind;
 use super::iolog::Iolog;
 use super::job::{JOBS_MAX, Job};
 use super::options::{Support, find, has_no_effect, nearest};
-use super::text::{COMMAND_LINE, JobSection, ParseContext, Problem};
+use super::text::{GivenOption, JobSection, ParseContext, Problem};
 use super::verify::method::Method;
 use results::format::quoted;
 
@@ -24,15 +24,10 @@ impl Job {
         options.sort_by_key(|given| given.name != "kb_base");
         for given_option in options {
             let problem = match find(&given_option.name) {
-                None => {
-                    let advice = nearest(&given_option.name).map_or_else(
-                        || "check its name (--cmdhelp lists all options)".to_owned(),
-                        |name| format!("did you mean {name}?"),
-                    );
-                    Some(format!(
-                        "neither fio nor flashproof has this option - {advice}"
-                    ))
-                }
+                None => Some(format!(
+                    "neither fio nor flashproof has this option - {}",
+                    advice(given_option)
+                )),
                 Some(Support::Unsupported(_))
                     if has_no_effect(&given_option.name, given_option.value.as_deref()) =>
                 {
@@ -78,6 +73,25 @@ impl Job {
     }
 }
 
+/// Advice for an option that does not exist.
+fn advice(given_option: &GivenOption) -> String {
+    let name = given_option.name.as_str();
+    // A blank or a colon in place of the equals sign: `rw randread`, `rw: randread`.
+    if given_option.value.is_none()
+        && let Some((option, value)) = name.split_once([':', ' ', '\t'])
+        && find(option).is_some()
+    {
+        return format!(
+            "give {option}={}",
+            value.trim_start_matches([':', ' ', '\t'])
+        );
+    }
+    nearest(name).map_or_else(
+        || "check its name (--cmdhelp lists all options)".to_owned(),
+        |similar| format!("did you mean {similar}?"),
+    )
+}
+
 impl Job {
     /// Turns a write job with `verify_only` into a job that reads the same blocks.
     fn apply_verify_only(&mut self) {
@@ -108,6 +122,7 @@ pub fn jobs(
         }
         let mut job = Job {
             name: section.name.clone(),
+            section: section.name.clone(),
             ..global.clone()
         };
         job.apply_section(section, &mut problems, warnings);
@@ -117,8 +132,8 @@ pub fn jobs(
             (job.syncs_mapped, job.direct) = (job.direct, false);
         }
         // As in fio, the section [/dev/sdb] without filename is a job on this device.
-        if job.files.names.is_empty() && job.files.count == 1 && (context.is_device)(&job.name) {
-            job.files.names.push(job.name.clone());
+        if job.files.names.is_empty() && job.files.count == 1 && (context.is_device)(&job.section) {
+            job.files.names.push(job.section.clone());
         }
         if job.engine == EngineKind::Null {
             (job.files.count, job.files.names) = (
@@ -174,10 +189,6 @@ pub fn jobs(
         jobs.push(job);
     }
     let clones: u64 = jobs.iter().map(|job| job.numjobs).sum();
-    if problems.is_empty() && jobs.is_empty() {
-        let why = "there is no job - give --name=NAME with its options, or a job file";
-        problems.push(Problem::new(COMMAND_LINE, why));
-    }
     if clones > JOBS_MAX {
         let why = format!("{clones} jobs in all, but at most {JOBS_MAX} can run - lower numjobs");
         problems.push(Problem::new("numjobs", why));

@@ -4,7 +4,8 @@
 //! command line, job files -> sections   text.rs, options.rs
 //!                         -> jobs       jobs.rs by the table in table.rs; values: value.rs, parse.rs; job.rs;
 //!                                       mistakes: contradictions.rs
-//!                         -> runs       one FioLoad for all jobs up to a stonewall: workload.rs; clones: thread.rs
+//!                         -> runs       one FioLoad for all jobs up to a stonewall: workload.rs; clones: thread.rs;
+//!                                       start delays after a stonewall: start_delay.rs
 //!                            streams    areas, buffers, start times: lanes.rs; operations: stream.rs
 //!                                       order, sizes and maps: offsets.rs, zones.rs, pattern.rs
 //!                                       priorities: priority.rs; logs of operations: iolog.rs
@@ -46,6 +47,7 @@ mod priority;
 mod progress;
 mod rates;
 mod samples;
+mod start_delay;
 mod stream;
 mod table;
 mod text;
@@ -67,6 +69,7 @@ pub use pattern::Sizes;
 pub use priority::LatenciesByPriority;
 pub use progress::Progress;
 pub use samples::{BINS, LogOptions, LogSample, Samples};
+pub use start_delay::overtaking;
 pub use stream::FioStream;
 pub use text::{
     BYTES_MAX, CommandLine, GivenOption, JobSection, ParseContext, Problem, command_line, job_file,

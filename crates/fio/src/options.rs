@@ -252,28 +252,79 @@ pub fn markdown() -> String {
     text
 }
 
-/// A line for each supported option, for `--cmdhelp`.
+/// Columns of the names in the help: those of the longest name.
+const NAME_COLUMNS: usize = 26;
+
+/// The supported options with their meaning, for `--cmdhelp`.
 pub fn help() -> String {
-    let width = KNOWN
-        .iter()
-        .map(|option| option.name.len())
-        .max()
-        .unwrap_or(0);
-    let indent = " ".repeat(width + 2);
-    let mut text = String::new();
-    for option in KNOWN {
-        let meaning = option.meaning.replace('`', "");
-        let line = format!("{:width$}  {meaning} [{}]", option.name, option.default);
-        text += &format::wrapped(&line, &indent, 118);
-        text.push('\n');
+    KNOWN.iter().map(help_of_known).collect()
+}
+
+/// Help for one option, for `--cmdhelp=NAME`. Errors: an option that flashproof does not have. They begin as in fio,
+/// because scripts ask fio whether it has an option.
+pub fn help_of(name: &str) -> Result<String, String> {
+    match find(name) {
+        Some(Support::Known(option)) => Ok(help_of_known(option)),
+        Some(Support::NoEffect(why)) => Ok(help_entry(name, &format!("no effect: {why}"))),
+        Some(Support::Unsupported(without)) => Err(format!(
+            "No such command: {name} - flashproof does not support this option of fio; without the option, flashproof \
+             would run: {without}"
+        )),
+        None => Err(match nearest(name) {
+            Some(similar) => format!("No such command: {name} - did you mean {similar}?"),
+            None => format!("No such command: {name} - --cmdhelp lists all options"),
+        }),
     }
-    text
+}
+
+fn help_of_known(option: &KnownOption) -> String {
+    let meaning = option.meaning.replace('`', "");
+    let aliases: String = option
+        .aliases
+        .iter()
+        .map(|alias| format!(", alias {alias}"))
+        .collect();
+    help_entry(
+        option.name,
+        &format!("{meaning} [default {}{aliases}]", option.default),
+    )
+}
+
+/// A name at the left margin, as in fio's list, and its text in the column beside it.
+fn help_entry(name: &str, text: &str) -> String {
+    let indent = " ".repeat(NAME_COLUMNS + 2);
+    let wrapped = format::wrapped(text, &indent, 118);
+    format!("{name:NAME_COLUMNS$}: {}", wrapped.trim_start())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    #[test]
+    fn help_has_the_names_at_the_left_margin_or_the_requested_option_alone() {
+        assert!(help().starts_with("name                      : name of the job"));
+        let longest = KNOWN.iter().map(|option| option.name.len()).max();
+        assert_eq!(longest, Some(NAME_COLUMNS));
+        assert_eq!(
+            help_of("ratecycle").unwrap(),
+            "rate_cycle                : milliseconds over which rate_min is checked [default 1000, alias ratecycle]\n"
+        );
+        let ignored = help_of("thread").unwrap();
+        assert!(ignored.starts_with("thread                    : no effect: the option changes"));
+        for (name, says) in [
+            ("nosuch", "No such command: nosuch"),
+            ("iodept", "No such command: iodept - did you mean iodepth?"),
+            (
+                "hipri",
+                "No such command: hipri - flashproof does not support",
+            ),
+        ] {
+            let refused = help_of(name).unwrap_err();
+            assert!(refused.starts_with(says), "{refused}");
+        }
+    }
 
     #[test]
     fn every_option_name_is_in_one_table() {

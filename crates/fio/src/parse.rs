@@ -27,9 +27,9 @@ pub(super) struct OptionValue<'a> {
 
 impl OptionValue<'_> {
     pub(super) fn boolean(self) -> Result<bool, String> {
-        match number(self.text, NumberUnit::Plain)? {
-            0 => Ok(false),
-            1 => Ok(true),
+        match number(self.text, NumberUnit::Plain) {
+            Ok(0) => Ok(false),
+            Ok(1) => Ok(true),
             _ => Err("the value must be 0 or 1".into()),
         }
     }
@@ -308,6 +308,18 @@ pub(super) fn filenames(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
+/// Path of the log to replay, in the form of [`filenames`]. Errors: several logs, of which fio gives one to each clone.
+pub(super) fn log_path(text: &str) -> Result<String, String> {
+    match <[String; 1]>::try_from(filenames(text)?) {
+        Ok([path]) => Ok(path),
+        Err(paths) => Err(format!(
+            "fio gives each clone one of these {} logs, but flashproof replays one log in all clones - give each log a \
+             job of its own, and write a colon within a name as \\:",
+            paths.len()
+        )),
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct ReadWrite {
     pub(super) does: [bool; DIRECTIONS],
@@ -384,7 +396,12 @@ pub(super) fn percentiles(text: &str) -> Result<Vec<f64>, String> {
                 .parse::<f64>()
                 .ok()
                 .filter(|percentile| (0.0..=100.0).contains(percentile));
-            percentile.ok_or_else(|| format!("{} is not a percentile from 0 to 100", quoted(part)))
+            percentile.ok_or_else(|| {
+                format!(
+                    "{} is not a percentile from 0 to 100 - give numbers separated by :",
+                    quoted(part)
+                )
+            })
         })
         .collect::<Result<Vec<_>, _>>()?;
     if list.len() > PERCENTILES_MAX {

@@ -10,9 +10,9 @@ use super::exit::ExitWhat;
 use super::job::{DEPTH_MAX, JOBS_MAX, Job};
 use super::parse::{
     OptionValue, cpus, cpus_of_mask, cpus_of_nodes, distributions, file_order, file_sizes,
-    filenames, kb_base, latency_percentile, memory_nodes, memory_policy_of_machine, parse_word,
-    percentiles, positive, power_of_two, random_percents, read_write, size_range, size_split,
-    unless_zero, write_back, zone_mode,
+    filenames, kb_base, latency_percentile, log_path, memory_nodes, memory_policy_of_machine,
+    parse_word, percentiles, positive, power_of_two, random_percents, read_write, size_range,
+    size_split, unless_zero, write_back, zone_mode,
 };
 use super::pattern::Sizes;
 use super::priority::{self, CLASS, HINT, LEVEL};
@@ -90,7 +90,7 @@ macro_rules! known {
 /// The supported options, in the order of fio's manual.
 pub(super) static KNOWN: &[KnownOption] = known! {
     "name" Value = "section", text => |job, name| job.name = name;
-        "name of the job; on the command line, --name begins a new job"
+        "name of the job in reports, logs and wait_for; the default device and files, and `$jobname`, have the name of the section. On the command line, --name begins a new job, and is also the name of its section"
     "description" Value = "none", text => |job, text| job.description = text;
         "free text"
     "filename" Value = "JOB.NUMBER.FILE", of_text(filenames) => |job, names| job.files.names.extend(names);
@@ -186,7 +186,7 @@ pub(super) static KNOWN: &[KnownOption] = known! {
     "runtime" ["timeout"] Value = "none", seconds => |job, ns| job.runtime_ns = unless_zero(ns);
         "maximum duration in seconds, also `1.5` or `500ms`"
     "startdelay" Value = "0", seconds => |job, ns| job.start_delay_ns = ns;
-        "seconds before a job begins; its runtime counts from then"
+        "seconds from the start of the first run until the job may begin, as in fio also after a stonewall; runtime counts from when the job begins"
     "time_based" Bool = "0", boolean => |job, repeats| job.time_based = repeats;
         "1: repeats size until runtime is over; no effect without runtime"
     "ramp_time" Value = "0", seconds => |job, ns| job.ramp_ns = ns;
@@ -293,7 +293,7 @@ pub(super) static KNOWN: &[KnownOption] = known! {
         "N from 0 to 6: merges 2^N bins into one"
     "write_iolog" Value = "none", text => |job, path| job.write_iolog = Some(path);
         "writes each operation to this file, in version 3 of fio's log format, for read_iolog"
-    "read_iolog" Value = "none", text => |job, path| job.replay.file = Some(path);
+    "read_iolog" Value = "none", of_text(log_path) => |job, path| job.replay.file = Some(path);
         "replays the operations of this log of fio (log format 2 or 3) instead of rw, bs, size and filename. If the log has times, operations start at these times (open loop). For traces of blktrace: flashproof storage --replay"
     "replay_no_stall" Bool = "0", boolean => |job, no_stall| job.replay.no_stall = no_stall;
         "1: ignores the log's times and replays as fast as iodepth allows"

@@ -178,6 +178,13 @@ fn a_job_named_after_a_device_uses_the_device_and_clones_use_directories_in_turn
     assert_eq!(names("[/dev/sdb]\nnumjobs=2"), ["/dev/sdb"]);
     assert_eq!(names("[/dev/sdb]\ndirectory=d"), ["/dev/sdb"]);
     assert_eq!(names("[/dev/sdb]\nfilename=x"), ["x"]);
+    // As in fio, the section names device and files, and `name` only the job in reports.
+    assert_eq!(names("[/dev/sdb]\nname=a"), ["/dev/sdb"]);
+    let found = names("[a]\nname=x\nsize=1m\n[b]\nname=x\nfilename_format=$jobname\nsize=1m");
+    assert_eq!(found, ["a.0.0", "b"]);
+    let (loads, _) = read("[global]\nname=all\n[/dev/sdb]\n[a]\nname=x").unwrap();
+    let reported: Vec<_> = loads[0].jobs().map(|job| job.name.clone()).collect();
+    assert_eq!(reported, ["/dev/sdb", "x"]);
     assert_eq!(names("[/dev/sdc]"), ["/dev/sdc.0.0"]);
     let found = names("[/dev/sdb]\nnrfiles=2");
     assert_eq!(found, ["/dev/sdb.0.0", "/dev/sdb.0.1"]);

@@ -293,6 +293,7 @@ pub fn job_file(
 ) -> Result<Vec<JobSection>, Vec<Problem>> {
     let mut reader = JobFileReader {
         too_deep: false,
+        has_foreign_lines: false,
         context,
         warnings,
         sections: Vec::new(),
@@ -311,6 +312,8 @@ pub fn job_file(
 struct JobFileReader<'a> {
     /// True once an include that is nested too deep was reported.
     too_deep: bool,
+    /// True once a line before the first section was reported that is no option.
+    has_foreign_lines: bool,
     context: &'a ParseContext<'a>,
     warnings: &'a mut Vec<Problem>,
     sections: Vec<JobSection>,
@@ -410,14 +413,27 @@ impl JobFileReader<'_> {
                     position: position.to_owned(),
                 });
             }
-            (Ok(_), None) => self.problem(
+            (Ok(_), None) if find(name.trim()).is_some() => self.problem(
                 position,
                 format!(
                     "{} is before the first [section] - move it into a section",
                     quoted(name.trim())
                 ),
             ),
+            (Ok(_), None) => self.foreign_line(position, &line),
         }
+    }
+
+    /// Reports the first line of text around a job file: a fence of Markdown, the head of a YAML file, a shell command.
+    fn foreign_line(&mut self, position: &str, line: &str) {
+        if !self.has_foreign_lines {
+            let why = format!(
+                "{} is not a line of a job file - remove all such lines before the first [section]",
+                quoted(line)
+            );
+            self.problem(position, why);
+        }
+        self.has_foreign_lines = true;
     }
 }
 
@@ -526,6 +542,12 @@ mod tests {
              dir/a.fio:4: the environment has no variable \"NONE\" - set it\n\
              dir/a.fio:5: cannot include \"dir/no.fio\" - no such file\n\
              dir/a.fio:6: the variable in \"${A\" is not closed - end it with }"
+        );
+        let wrapped = read("```\nkind: ConfigMap\nrw=read\n[x]\nbs=4k").unwrap_err();
+        assert_eq!(
+            wrapped,
+            "dir/a.fio:1: \"```\" is not a line of a job file - remove all such lines before the first [section]\n\
+             dir/a.fio:3: \"rw\" is before the first [section] - move it into a section"
         );
         let twice = read("[x]\ninclude self.fio\ninclude self.fio").unwrap_err();
         assert!(

@@ -44,24 +44,28 @@ impl Size {
     }
 }
 
-/// A size: `4k`, `20%`, `(2*8m)`. Errors: as [`number`], or more than 100 %.
+/// A size: `4k`, `20%`, `(2*8m)`. As in fio, `20%%` of a Python template is 20 %. Errors: as [`number`], or more than
+/// 100 %.
 pub(super) fn size(text: &str, kilo: u64) -> Result<Size, String> {
-    match text.trim().strip_suffix('%') {
-        None => Ok(Size::Bytes(number(text, NumberUnit::Kilo(kilo))?)),
-        Some(percent) => match number(percent, NumberUnit::Plain)? {
-            percent if percent <= 100 => Ok(Size::Percent(percent)),
-            percent => Err(format!("{percent} % is more than 100 %")),
-        },
+    let text = text.trim();
+    let amount = text.trim_end_matches('%');
+    if amount.len() == text.len() {
+        return Ok(Size::Bytes(number(text, NumberUnit::Kilo(kilo))?));
+    }
+    match number(amount, NumberUnit::Plain)? {
+        percent if percent <= 100 => Ok(Size::Percent(percent)),
+        percent => Err(format!("{percent} % is more than 100 %")),
     }
 }
 
 const TOO_LARGE: &str = "the value is too large";
 
-/// A whole number with a suffix of `unit`. Errors: not a number, negative, too large, or an unknown suffix.
+/// A whole number with a suffix of `unit`. Errors: not a number, negative, too large, not whole, or an unknown suffix.
 pub fn number(text: &str, unit: NumberUnit) -> Result<u64, String> {
     let text = text.trim();
     let value = match text.strip_prefix('(') {
-        Some(_) => expression(text, unit)?,
+        // As in fio, the result of an expression is rounded down.
+        Some(_) => expression(text, unit)?.floor(),
         None => {
             let (sign, unsigned) = text.split_at(usize::from(text.starts_with(['-', '+'])));
             let (digits, suffix) = split_suffix(unsigned);
@@ -90,10 +94,23 @@ pub fn number(text: &str, unit: NumberUnit) -> Result<u64, String> {
             }
         }
     };
-    match value {
-        value if value.is_nan() || value < 0.0 => Err("the value is negative".into()),
-        value if value >= u64::MAX as f64 => Err(TOO_LARGE.into()),
-        value => Ok(value as u64),
+    match unit {
+        _ if value.is_nan() || value < 0.0 => Err("the value is negative".into()),
+        _ if value >= u64::MAX as f64 => Err(TOO_LARGE.into()),
+        // Parts of a nanosecond do not matter.
+        NumberUnit::Time(_) if value >= 1.0 => Ok(value.round() as u64),
+        _ => whole(value),
+    }
+}
+
+/// The whole number `value`, up to a millionth of it: `0.1g` is 107374182.4 bytes. fio ignores the digits after the
+/// point, and the unit after them, without a message.
+fn whole(value: f64) -> Result<u64, String> {
+    let rounded = value.round();
+    if (value - rounded).abs() <= rounded / 1e6 {
+        Ok(rounded as u64)
+    } else {
+        Err(format!("the value must be a whole number, not {value}"))
     }
 }
 
@@ -120,7 +137,7 @@ fn split_suffix(text: &str) -> (&str, &str) {
 
 fn factor(suffix: &str, unit: NumberUnit) -> Result<u64, String> {
     let suffix = suffix.trim().to_ascii_lowercase();
-    let unknown = || Err(format!("{suffix:?} is not a unit that this value can have"));
+    let unknown = || Err(unknown_unit(&suffix, unit));
     match unit {
         NumberUnit::Plain if suffix.is_empty() => Ok(1),
         NumberUnit::Plain => unknown(),
@@ -147,6 +164,15 @@ fn factor(suffix: &str, unit: NumberUnit) -> Result<u64, String> {
             }
         }
     }
+}
+
+fn unknown_unit(suffix: &str, unit: NumberUnit) -> String {
+    let remedy = match unit {
+        NumberUnit::Plain => "give a number without a unit",
+        NumberUnit::Time(_) => "give one number, alone or with one of us, ms, s, m, h, d",
+        NumberUnit::Kilo(_) => "give one number, alone or with one of k, m, g, t, p",
+    };
+    format!("{suffix:?} is not a unit of this value - {remedy}")
 }
 
 const NESTING_MAX: u32 = 32;
@@ -290,12 +316,17 @@ mod tests {
             ("4k", NumberUnit::Kilo(1_000), 4_000),
             ("4KiB", NumberUnit::Kilo(1_000), 4_096),
             ("1.5m", K, 1_572_864),
+            ("0.1g", K, 107_374_182),
+            ("2.0", K, 2),
             ("0x10k", K, 16_384),
             ("512b", K, 512),
             ("3p", K, 3 << 50),
             ("10", SECONDS, 10_000_000_000),
             ("10", MICROSECONDS, 10_000),
             ("250ms", SECONDS, 250_000_000),
+            ("1.001", SECONDS, 1_001_000_000),
+            ("33.33333", MICROSECONDS, 33_333),
+            ("(10/4)", NumberUnit::Plain, 2),
             ("2h", SECONDS, 7_200_000_000_000),
             ("(4*1k+2^10)", K, 5_120),
             ("(2*(3-1))", K, 4),
@@ -306,9 +337,32 @@ mod tests {
             assert_eq!(number(text, unit), Ok(value), "{text}");
         }
         assert_eq!(size("20%", 1024), Ok(Size::Percent(20)));
+        assert_eq!(size("100%%", 1024), Ok(Size::Percent(100)));
         assert_eq!(size("8m", 1024), Ok(Size::Bytes(8 << 20)));
         assert_eq!(Size::Percent(25).bytes_of(1000), 250);
         assert_eq!(Size::Bytes(7).bytes_of(1000), 7);
+    }
+
+    #[test]
+    fn fractions_and_unknown_units_are_refused_with_the_way_to_write_the_value() {
+        for (text, unit, says) in [
+            ("0.7", NumberUnit::Plain, "must be a whole number, not 0.7"),
+            ("0.5", K, "must be a whole number, not 0.5"),
+            ("0.1k", K, "must be a whole number, not 102.4"),
+            ("60sec", SECONDS, "one of us, ms, s, m, h, d"),
+            ("1min", SECONDS, "one of us, ms, s, m, h, d"),
+            (
+                "1m30s",
+                SECONDS,
+                "\"m30s\" is not a unit of this value - give one number",
+            ),
+            ("4x", K, "one of k, m, g, t, p"),
+            ("50%", NumberUnit::Plain, "a number without a unit"),
+        ] {
+            let refused = number(text, unit).unwrap_err();
+            assert!(refused.contains(says), "{text}: {refused}");
+        }
+        assert!(size("12.5%", 1024).unwrap_err().ends_with("not 12.5"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::exit::{ExitGroups, ExitWhat};
 use super::job::{DEPTH_MAX, Job};
 use super::lanes::LaneBuilder;
 use super::pattern::RandomMap;
-use super::text::Problem;
+use super::text::{COMMAND_LINE, Problem};
 use super::thread::{JobClone, RecordedStream};
 use super::verify::ENTRY_BYTES;
 use super::verify::overlap::overlapping;
@@ -66,8 +66,12 @@ pub struct FioLoad {
     pub limits: BTreeMap<String, StreamLimits>,
 }
 
-/// Divides `jobs` into runs: each has all jobs up to the next stonewall. Errors: jobs that cannot run together.
+/// Divides `jobs` into runs: each has all jobs up to the next stonewall. Errors: no job; jobs that cannot run together.
 pub fn runs(jobs: Vec<Job>) -> Result<Vec<FioLoad>, Vec<Problem>> {
+    if jobs.is_empty() {
+        let why = "there is no job - give --name=NAME with its options, or a job file";
+        return Err(vec![Problem::new(COMMAND_LINE, why)]);
+    }
     let mut runs = Vec::new();
     let mut problems = Vec::new();
     let mut group = 0;

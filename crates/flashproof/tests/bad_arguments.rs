@@ -29,17 +29,7 @@ fn an_invalid_limit_is_refused_with_the_reason_and_the_syntax() {
         refused(&["--sla", sla], why);
         refused(&["--sla", sla], form);
     }
-    for sla in [
-        "5%>",
-        ">1ms",
-        "-5%>1ms",
-        "5>1ms",
-        "5%>1parsec",
-        "5%>-1ms",
-        "5%>0ms",
-        "nan%>1ms",
-        "5%>1e400s",
-    ] {
+    for sla in words("5%> >1ms -5%>1ms 5>1ms 5%>1parsec 5%>-1ms 5%>0ms nan%>1ms 5%>1e400s") {
         refused(&["--sla", sla], form);
     }
 }

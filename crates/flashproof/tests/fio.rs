@@ -427,6 +427,12 @@ fn unsupported_options_and_invalid_jobs_are_refused_with_the_reason_and_nothing_
             "cannot create the file absent - fill_device ignores size",
         ),
         (
+            "fio --name=a --filename=absent --rw=write --size=1m --offset_increment=25% --numjobs=4",
+            2,
+            "offset_increment is in percent of the file, and the file does not exist",
+        ),
+        ("fio --cmdhelp=nosuch", 2, "No such command: nosuch"),
+        (
             "fio --name=a --minimal --terse-version=4",
             2,
             "cannot print version 4 of fio's terse output",
@@ -806,10 +812,19 @@ fn called_as_fio_flashproof_prints_fios_output_and_leaves_no_other_files() {
         "fio-3.33\n",
         "scripts read this line"
     );
+    // Test suites ask fio in these ways whether it has an option.
+    fio("--parse-only --terse-version=4").expect(0);
+    fio("--cmdhelp=nosuch").expect_stderr(0, &["No such command: nosuch - "]);
+    let help = fio("--cmdhelp=zonemode").expect(0).stdout;
+    assert!(
+        help.starts_with("zonemode  ") && !help.contains("zonesize   "),
+        "{help}"
+    );
     // For an error, flashproof also has the exit code of fio.
     for line in [
         "--name=a --bogus=1",
         "no-such.fio",
+        "--parse-only --bogus=1",
         "--name=a --filename=/dev/null --rw=read",
     ] {
         fio(line).expect(1);

@@ -43,13 +43,9 @@ fn fallocate_decides_if_blocks_are_allocated_before_the_run_or_by_its_writes() {
         assert!(all >= 4 * MIB, "{all}")
     }
     let ended = bench
-        .flashproof(&[
-            "fio",
-            "--name=a",
-            "--filename=a",
-            "--size=1m",
-            "--fallocate=full",
-        ])
+        .flashproof(&words(
+            "fio --name=a --filename=a --size=1m --fallocate=full",
+        ))
         .expect(2);
     assert!(
         ended
@@ -127,6 +123,14 @@ fn a_runtime_may_be_fractional_and_wait_for_starts_a_job_after_another() {
         .collect();
     assert_eq!(ran, [1_500.0, 250.0], "{}", ended.stderr);
     assert!(bench.exists("run/run-2/verdict.json"), "a run of its own");
+    // As in fio, the start delay counts from the start of the first run: here 0.5 s are left.
+    let line = line.replace("--wait_for=a", "--stonewall --startdelay=2");
+    bench.fio_jobs(&format!("--out=delayed {line}"), 0);
+    let manifest = bench.json_file("delayed/run-2/manifest.json");
+    assert_eq!(manifest["duration_sec"], 1, "{manifest}");
+    bench
+        .line(&format!("fio {line} --dry-run"))
+        .expect_stdout(0, &["for 250 ms, 2 s after the start or later"]);
     let (paced, _) = bench
         .fio_jobs("--out=paced --filename=sim: --direct=1 --time_based --name=a --runtime=1.5 --rate_iops=1000", 0);
     assert_eq!(

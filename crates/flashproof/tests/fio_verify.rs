@@ -33,12 +33,9 @@ fn run(bench: &Bench, program: &str, options: &str) -> (i32, String) {
         "fio" => bench.command("fio"),
         _ => bench.prepare(&["fio", "--quiet", "--erase=data"]),
     };
-    command.args([
-        "--name=a",
-        "--output=report",
-        "--filename=data",
-        "--ioengine=psync",
-    ]);
+    command.args(words(
+        "--name=a --output=report --filename=data --ioengine=psync",
+    ));
     command.args(options.split_whitespace());
     let ended = Running::start(command).end();
     let report = fs::read_to_string(bench.path("report")).unwrap_or_default();

@@ -2,7 +2,8 @@
 
 use super::super::parse::cpus_of_nodes;
 use super::*;
-use results::assert_contains;
+use results::{assert_contains, assert_starts_with};
+use std::sync::Arc;
 
 #[test]
 fn strided_zones_keep_operations_in_a_zone_that_advances() {
@@ -81,6 +82,58 @@ fn jobs_with_wait_for_begin_after_the_named_jobs() {
     );
     let error = runs("[a]\nwait_for=b\n[b]").unwrap_err();
     assert!(error.contains("no earlier job has this name"), "{error}");
+}
+
+/// Start delays of the jobs behind a stonewall, in seconds, if the first run took `elapsed_sec`.
+fn delays_after(elapsed_sec: u64, jobs: &str) -> Vec<u64> {
+    let (mut loads, _) = read(&format!("[global]\nfilename=sim:\n[a]\n{jobs}")).unwrap();
+    let load = &mut loads[1];
+    load.begin_after(elapsed_sec * NS_PER_SEC);
+    for thread in &load.threads {
+        assert!(
+            Arc::ptr_eq(&thread.job, &load.entries[thread.entry].job),
+            "clones share their job"
+        );
+    }
+    load.jobs()
+        .map(|job| job.start_delay_ns / NS_PER_SEC)
+        .collect()
+}
+
+#[test]
+fn a_start_delay_counts_from_the_first_run_also_after_a_stonewall() {
+    let alone = "[b]\nstonewall\nnumjobs=2\nstartdelay=3";
+    assert_eq!(delays_after(1, alone), [2]);
+    assert_eq!(delays_after(5, alone), [0]);
+    let found = delays_after(2, "[b]\nstonewall\nstartdelay=3\n[c]\nstartdelay=1");
+    assert_eq!(found, [1, 0]);
+    let ramps = "[b]\nstonewall\nstartdelay=2\nramp_time=3\n[c]\nstartdelay=1\nramp_time=4";
+    assert_eq!(delays_after(5, ramps), [1, 0], "the ramps end together");
+}
+
+#[test]
+fn a_job_that_fio_may_start_before_an_earlier_job_is_reported() {
+    for (jobs, says) in [
+        (
+            "[a]\nstartdelay=2\n[b]\nstonewall",
+            "job \"b\": fio may start this job before job \"a\", whose startdelay of 2 s is longer",
+        ),
+        (
+            "[a]\n[b]\nstonewall\nstartdelay=2\n[c]",
+            "job \"c\": fio may start this job before job \"b\"",
+        ),
+        (
+            "[a]\nstartdelay=1\n[b]\nstonewall\nstartdelay=2\n[c]\nstonewall\nstartdelay=3",
+            "",
+        ),
+        ("[a]\nstartdelay=2\n[b]\n[c]\nstonewall", ""),
+        ("[a]\nstartdelay=2\n[b]\nwait_for=a", ""),
+    ] {
+        let (loads, _) = read(&format!("[global]\nfilename=sim:\n{jobs}")).unwrap();
+        let warnings: Vec<_> = overtaking(&loads).iter().map(ToString::to_string).collect();
+        assert_starts_with!(warnings.join("; "), says);
+        assert_eq!(warnings.len(), usize::from(!says.is_empty()), "{jobs}");
+    }
 }
 
 #[test]

@@ -271,7 +271,12 @@ const REMOVED: [(&str, &str, &str); 2] = [
 /// parses the arguments.
 pub(super) fn suggestion(command: &Command, arguments: &[OsString]) -> Option<String> {
     let word = arguments.get(1)?.to_str()?;
-    if let Some(pasted) = arguments.iter().find_map(|argument| typographic(argument)) {
+    // flashproof fio reads dashes itself, as hyphens.
+    let refused: &[char] = if word == "fio" { &QUOTES } else { &MARKS };
+    if let Some(pasted) = arguments
+        .iter()
+        .find_map(|argument| typographic(argument, refused))
+    {
         return Some(pasted);
     }
     let removed = REMOVED
@@ -303,10 +308,16 @@ pub(super) fn suggestion(command: &Command, arguments: &[OsString]) -> Option<St
     Some(format!("{} is no command - {hint}", quoted(word)))
 }
 
-/// The error for an argument that begins with a typographic dash or quotation mark, as in commands pasted from a text.
-fn typographic(argument: &OsStr) -> Option<String> {
+/// Typographic quotation marks.
+const QUOTES: [char; 5] = ['“', '”', '„', '‘', '’'];
+
+/// Typographic dashes and quotation marks.
+const MARKS: [char; 7] = ['—', '–', '“', '”', '„', '‘', '’'];
+
+/// The error for an argument that begins with one of `marks`, as in commands pasted from a text.
+fn typographic(argument: &OsStr, marks: &[char]) -> Option<String> {
     let argument = argument.to_str()?;
-    argument.starts_with(['—', '–', '“', '”', '„', '‘', '’']).then(|| {
+    argument.starts_with(marks).then(|| {
         format!(
             "cannot read the argument {argument} - it begins with a typographic dash or quotation mark - type it again \
              with -- or '"
@@ -345,11 +356,14 @@ mod tests {
 
     #[test]
     fn an_argument_with_a_typographic_dash_or_quotation_mark_is_refused_with_advice() {
-        for pasted in ["—dry-run", "“x”"] {
-            let words = ["flashproof", "check", pasted].map(OsString::from);
+        for (command, pasted) in [("check", "—dry-run"), ("check", "“x”"), ("fio", "“x”")]
+        {
+            let words = ["flashproof", command, pasted].map(OsString::from);
             let error = suggestion(&full_command(), &words).unwrap();
             assert!(error.starts_with(&format!("cannot read the argument {pasted} - ")));
         }
+        let read_by_fio = ["flashproof", "fio", "–rw=write"].map(OsString::from);
+        assert_eq!(suggestion(&full_command(), &read_by_fio), None);
     }
 
     #[test]

@@ -4,7 +4,9 @@ mod logs;
 mod run;
 
 use engine::DeviceName;
-use fio::{FioLoad, GivenOption, JobClone, JobSection, ParseContext, VerifyState, jobs, runs};
+use fio::{
+    FioLoad, GivenOption, Job, JobClone, JobSection, ParseContext, Size, VerifyState, jobs, runs,
+};
 use load::workload::Workload;
 pub use logs::{check as check_logs, left_out};
 use results::files::{self, ReplaceTarget};
@@ -165,15 +167,7 @@ pub fn resolve_file_sizes(
             ),
             (PathState::Nothing, Some(required_bytes)) => (required_bytes, true),
             (PathState::Nothing, None) => {
-                let fills = load.threads.iter().any(|JobClone { job, clone, .. }| {
-                    job.fills_device && job.names(*clone).iter().any(|file| name.as_str() == file)
-                });
-                let why = if fills {
-                    "fill_device ignores size, and flashproof does not fill a file system - leave fill_device out, or \
-                     give the size of the file as filesize=4g"
-                } else {
-                    "no job gives its size - give a size such as size=4g, or check the name"
-                };
+                let why = unknown_size(load, name);
                 return Err(Failure::usage(format!(
                     "cannot create the file {name} - {why}"
                 )));
@@ -194,6 +188,30 @@ pub fn resolve_file_sizes(
         ))),
         None => Ok(layouts),
     }
+}
+
+/// Why the size of the missing file `name` is unknown, and what to do.
+fn unknown_size(load: &FioLoad, name: &DeviceName) -> &'static str {
+    let users = load.threads.iter().filter(|JobClone { job, clone, .. }| {
+        job.names(*clone).iter().any(|file| name.as_str() == file)
+    });
+    let jobs: Vec<_> = users.map(|thread| &thread.job).collect();
+    if jobs.iter().any(|job| job.fills_device) {
+        "fill_device ignores size, and flashproof does not fill a file system - leave fill_device out, or give the size \
+         of the file as filesize=4g"
+    } else if jobs.iter().any(|job| uses_percent(job)) {
+        "size, offset or offset_increment is in percent of the file, and the file does not exist - give the option in \
+         bytes, or the size of the file as filesize=4g"
+    } else {
+        "no job gives its size - give a size such as size=4g, or check the name"
+    }
+}
+
+fn uses_percent(job: &Job) -> bool {
+    let parts = [job.size, Some(job.offset), Some(job.offset_increment)];
+    parts
+        .iter()
+        .any(|part| matches!(part, Some(Size::Percent(_))))
 }
 
 /// The load that writes `bytes` to the file `name`, or to the device `name` from `offset` on. For a device, the caller

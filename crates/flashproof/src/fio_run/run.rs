@@ -210,6 +210,16 @@ impl FioRun {
         self.load.threads.iter().all(JobClone::is_done_in_ramp)
     }
 
+    /// Duration of the run with its ramp time, nanoseconds of the run's clock.
+    pub fn elapsed_ns(&self) -> u64 {
+        let ramp_ns = if self.measures_ramp() {
+            0
+        } else {
+            self.load.threads[0].job.ramp_end_ns()
+        };
+        self.totals.ran_ns + ramp_ns
+    }
+
     /// True if all clones of an entry ended within their ramp time.
     fn is_done_in_ramp(&self, entry: usize) -> bool {
         self.load.threads_of(entry).all(JobClone::is_done_in_ramp)
@@ -468,12 +478,7 @@ impl FioRun {
                     percentiles_of: entry.job.percentiles_of,
                     percentiles: entry.job.percentiles.clone(),
                     kb_base: entry.job.kb_base,
-                    elapsed_ns: self.totals.ran_ns
-                        + if self.measures_ramp() {
-                            0
-                        } else {
-                            entry.job.ramp_end_ns()
-                        },
+                    elapsed_ns: self.elapsed_ns(),
                     steady: steady_state(first_thread),
                     priorities: by_priority(threads()),
                     // CPU time is known only for all jobs together, and is divided in proportion to their operations.

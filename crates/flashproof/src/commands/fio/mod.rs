@@ -16,7 +16,7 @@ use device::guard::Guard;
 use engine::DeviceName;
 use fio::{
     BYTES_MAX, EngineKind, FioLoad, Job, JobSection, ParseContext, Problem, command_line, job_file,
-    jobs, options as fio_options, runs as runs_of,
+    jobs, options as fio_options, overtaking, runs as runs_of,
 };
 use load::workload::Workload;
 use program::{FioFormat, ProgramOptions};
@@ -77,8 +77,8 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
         return done(&format!("{FIO_VERSION}\n"));
     } else if program.version {
         return done(&format!("{}\n", tool()));
-    } else if program.cmdhelp {
-        return done(&fio_options::help());
+    } else if let Some(option) = &program.cmdhelp {
+        return option_help(option, compat_mode);
     }
     let (sections, text) = sections(line.sections, &line.files, &program, &args.words)?;
     let mut warnings = Vec::new();
@@ -92,7 +92,12 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     if program.warnings_fatal && !warnings.is_empty() {
         return Err(usage_of_problems(warnings));
     }
+    // As fio does: scripts ask in this way whether the program has an option.
+    if program.parse_only && jobs.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut loads = runs_of(jobs).map_err(usage_of_problems)?;
+    print_warnings(&overtaking(&loads));
     limit_streams(&program, &mut loads)?;
     let lines = begin_lines(&loads);
     if program.dry_run {
@@ -170,7 +175,8 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     let mut runs: Vec<FioRun> = Vec::new();
     let mut worst = Outcome::Measured;
     let mut failure = None;
-    for (number, (load, layouts)) in loads.into_iter().zip(layouts).enumerate() {
+    for (number, (mut load, layouts)) in loads.into_iter().zip(layouts).enumerate() {
+        load.begin_after(runs.iter().map(FioRun::elapsed_ns).sum());
         session.allow_own_data(&load);
         let laid_out: Vec<DeviceName> = layouts
             .iter()
@@ -222,6 +228,21 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
                 || !ran.missed(is_complete).is_empty()
         })),
     }))
+}
+
+/// Prints the help of an option, or of all options. As fio, a program called fio exits with 0 if it has no such option.
+fn option_help(name: &str, compat_mode: CompatMode) -> Result<ExitCode, Failure> {
+    if ["", "all"].contains(&name) {
+        return done(&fio_options::help());
+    }
+    match fio_options::help_of(name) {
+        Ok(text) => done(&text),
+        Err(why) if compat_mode == CompatMode::Fio => {
+            console::notice(&why);
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(why) => Err(Failure::usage(why)),
+    }
 }
 
 /// The report of jobs that cannot run, with fio's error number for them: EINVAL.
@@ -325,7 +346,7 @@ fn sections(
     } else {
         format!("; {}\n", words.join(" "))
     };
-    for file in files {
+    for (number, file) in files.iter().enumerate() {
         // Includes are relative to the directory of the job file; for standard input, to the working directory.
         let name = if file == "-" { "stdin" } else { file };
         let path = if file == "-" { "/dev/stdin" } else { file };
@@ -345,12 +366,11 @@ fn sections(
         )
         .map_err(usage_of_problems)?;
         print_warnings(&warnings);
-        // The jobs of a file wait for those of the previous file.
-        let has_jobs = sections.iter().any(|section| !section.is_global());
+        // As in fio, the jobs of a file wait for those of the previous file, but not for those of the command line.
         if let Some(first) = file_sections
             .iter_mut()
             .find(|section| !section.is_global())
-            .filter(|_| has_jobs)
+            .filter(|_| number > 0)
         {
             let stonewall = fio::GivenOption {
                 name: "stonewall".into(),
@@ -460,6 +480,11 @@ fn describe(loads: &[FioLoad]) -> String {
             }
         };
         let is_cached = !job.direct && load.devices.iter().any(|device| device.drive().is_none());
+        let delay_ns = load.jobs().map(|job| job.start_delay_ns).min();
+        let delay_text = match delay_ns {
+            None | Some(0) => String::new(),
+            Some(ns) => format!(", {} after the start or later", format::duration(ns)),
+        };
         let cache_text = if !is_cached {
             ""
         } else if load.jobs().all(|job| job.engine == EngineKind::Mapped) {
@@ -476,7 +501,7 @@ fn describe(loads: &[FioLoad]) -> String {
         };
         let _ = writeln!(
             text,
-            "run {}: {} on {} {duration_text}{cache_text} - {loops}",
+            "run {}: {} on {} {duration_text}{delay_text}{cache_text} - {loops}",
             number + 1,
             format::count(load.threads.len() as u64, "job"),
             format::in_one_line(&devices.join(", "))
@@ -691,6 +716,26 @@ impl FioCommand<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_second_and_later_job_files_wait_for_earlier_jobs() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = ["a", "b"].map(|name| {
+            let path = dir.path().join(name);
+            fs::write(&path, format!("[{name}]\n")).unwrap();
+            path.to_str().unwrap().to_owned()
+        });
+        let typed = JobSection {
+            name: "typed".into(),
+            options: Vec::new(),
+        };
+        let (all, _) = sections(vec![typed], &files, &ProgramOptions::default(), &[]).unwrap();
+        let waits: Vec<_> = all
+            .iter()
+            .map(|section| (section.name.as_str(), section.options.len()))
+            .collect();
+        assert_eq!(waits, [("typed", 0), ("a", 0), ("b", 1)]);
+    }
 
     #[test]
     fn a_file_that_another_program_changed_no_longer_counts_as_written_by_the_command() {

@@ -22,7 +22,8 @@ pub enum FioFormat {
 pub struct ProgramOptions {
     pub help: bool,
     pub version: bool,
-    pub cmdhelp: bool,
+    /// Option whose help is requested; `all` or empty: all options.
+    pub cmdhelp: Option<String>,
     pub output: Option<PathBuf>,
     pub formats: Vec<FioFormat>,
     pub status_sec: Option<u64>,
@@ -82,7 +83,7 @@ impl ProgramOptions {
         match name {
             "help" => self.help = true,
             "version" => self.version = true,
-            "cmdhelp" => self.cmdhelp = true,
+            "cmdhelp" => self.cmdhelp = Some(value.into()),
             "output" => self.output = Some(value.into()),
             "output-format" => {
                 self.formats = value.split(',').map(format).collect::<Result<_, _>>()?
