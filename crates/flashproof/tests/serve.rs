@@ -228,6 +228,31 @@ fn a_port_in_use_and_configuration_mistakes_are_reported() {
     bench
         .flashproof(&["engine", "serve", "absent.conf"])
         .expect_error(2, &["cannot read \"absent.conf\""]);
+    let heartbeat = "heartbeat {\n mesh-seed-address-port 10.0.0.1 3000\n }\n service {\n address";
+    bench.write(
+        "other.conf",
+        config(SMALL).replace("service {\n address", heartbeat),
+    );
+    for line in [
+        "engine serve other.conf",
+        "engine serve other.conf --dry-run",
+    ] {
+        let own = "line 6: no mesh-seed-address-port line has 127.0.0.1 0";
+        bench.line(line).expect_error(2, &[own]);
+    }
+}
+
+#[test]
+fn a_server_on_all_addresses_answers_at_the_address_that_clients_get() {
+    let bench = Bench::new();
+    let any = config(SMALL).replace("address 127.0.0.1", "address any");
+    let Some((running, address)) = serve_as(&bench, "serve.conf", &any, &[]) else {
+        return;
+    };
+    let service = support::info(address, "service-clear-std");
+    assert_eq!(service.trim(), format!("service-clear-std\t{address}"));
+    assert_eq!(support::ask(address, 1, Some(b"value")).result, 0);
+    running.terminate();
 }
 
 fn serve_with(bench: &Bench, config: &str, more: &[&str]) -> Option<(Running, u16)> {

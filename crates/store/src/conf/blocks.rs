@@ -1,5 +1,5 @@
 //! The syntax of the configuration file: one directive per line, and blocks of directives. Values are numbers, sizes,
-//! times, booleans.
+//! times, booleans. As in the real server, booleans may have any case, and each number may end in `K`.
 //!
 //! ```text
 //! namespace test {                # a block with the value "test"
@@ -14,6 +14,15 @@ use std::ops::RangeInclusive;
 
 /// Longest file, bytes. The longest example of the real server has 5 KB.
 pub(super) const FILE_BYTES_MAX: usize = 1 << 20;
+/// Beginnings of variables and statements in templates: shell and envsubst, Jinja and Helm, ERB.
+const TEMPLATE_MARKS: [&str; 4] = ["${", "{{", "{%", "<%"];
+const SIZES: [(char, u64); 5] = [
+    ('K', 1 << 10),
+    ('M', 1 << 20),
+    ('G', 1 << 30),
+    ('T', 1 << 40),
+    ('P', 1 << 50),
+];
 /// Maximum nesting of blocks, such as storage-engine in namespace.
 const DEPTH_MAX: usize = 4;
 
@@ -25,7 +34,39 @@ pub(super) struct Directive<'a> {
     pub(super) block: Option<Vec<Directive<'a>>>,
 }
 
+impl<'a> Directive<'a> {
+    /// The first directive `name` of this directive's block.
+    pub(super) fn find(&self, name: &str) -> Option<&Directive<'a>> {
+        self.block.iter().flatten().find(|of| of.name == name)
+    }
+}
+
+/// The words of a line before its comment.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    let comment = line.find('#').unwrap_or(line.len());
+    line[..comment].split_whitespace()
+}
+
+/// Line and reason, if `text` is a template or has another format. Nearly every line of such a file would be an error.
+fn foreign_format(text: &str) -> Option<(usize, String)> {
+    let lines = (1..).zip(text.lines());
+    let words = lines.flat_map(|(line, text)| words(text).map(move |word| (line, word)));
+    let mut words = words.peekable();
+    if let Some((line, first)) = words.peek().copied()
+        && (first.ends_with(':') || first == "---")
+    {
+        let what = "is no directive of aerospike.conf - convert YAML with \"asconfig convert\", or copy \
+                    /etc/aerospike/aerospike.conf from the server's host or pod";
+        return Some((line, format!("{} {what}", quoted(first))));
+    }
+    let (line, word) =
+        words.find(|(_, word)| TEMPLATE_MARKS.iter().any(|mark| word.contains(mark)))?;
+    let what = "belongs to a template - fill in the template, and give the result";
+    Some((line, format!("{} {what}", quoted(word))))
+}
+
 /// Reads the directives of `text`, as the block of a directive without a name. Continues after an unreadable directive.
+/// Reads nothing if the text is a template or has another format.
 pub(super) fn read<'a>(text: &'a str, problems: &mut ConfProblems) -> Directive<'a> {
     let mut block = Directive {
         line: 0,
@@ -33,15 +74,14 @@ pub(super) fn read<'a>(text: &'a str, problems: &mut ConfProblems) -> Directive<
         values: Vec::new(),
         block: Some(Vec::new()),
     };
+    if let Some((line, why)) = foreign_format(text) {
+        problems.add(line, why);
+        return block;
+    }
     // The file and the blocks that contain `block`, the file first.
     let mut outer_blocks = Vec::new();
     for (line, text) in (1..).zip(text.lines()) {
-        let mut words: Vec<_> = text
-            .split('#')
-            .next()
-            .unwrap_or_default()
-            .split_whitespace()
-            .collect();
+        let mut words: Vec<_> = words(text).collect();
         let opens_block = words.last() == Some(&"{");
         words.truncate(words.len() - usize::from(opens_block));
         let (name, values) = match words.split_first() {
@@ -125,13 +165,11 @@ pub(super) fn text<'a>(directive: &Directive<'a>) -> Result<&'a str, String> {
 
 /// `true`, `yes`, `false`, `no`. A missing value means true.
 pub(super) fn flag(directive: &Directive<'_>) -> Result<bool, String> {
-    match directive.values[..] {
-        [] | ["true" | "yes"] => Ok(true),
-        ["false" | "no"] => Ok(false),
-        _ => Err(format!(
-            "expected true or false, found {}",
-            quoted(&directive.values.join(" "))
-        )),
+    let value = directive.values.join(" ");
+    match value.to_ascii_lowercase().as_str() {
+        "" | "true" | "yes" => Ok(true),
+        "false" | "no" => Ok(false),
+        _ => Err(format!("expected true or false, found {}", quoted(&value))),
     }
 }
 
@@ -176,7 +214,7 @@ pub(super) fn number<T: WholeNumber>(
     directive: &Directive<'_>,
     range: RangeInclusive<T>,
 ) -> Result<T, String> {
-    within(directive, &[], range, "a whole number")
+    within(directive, &SIZES, range, "a whole number")
 }
 
 /// Parses bytes: `128K`, `4G`.
@@ -184,14 +222,7 @@ pub(super) fn bytes<T: WholeNumber>(
     directive: &Directive<'_>,
     range: RangeInclusive<T>,
 ) -> Result<T, String> {
-    let suffixes = [
-        ('K', 1 << 10),
-        ('M', 1 << 20),
-        ('G', 1 << 30),
-        ('T', 1 << 40),
-        ('P', 1 << 50),
-    ];
-    within(directive, &suffixes, range, "bytes such as 128K")
+    within(directive, &SIZES, range, "bytes such as 128K")
 }
 
 /// Seconds: `30`, `5m`, `2h`, `7d`.
@@ -245,6 +276,22 @@ mod tests {
             "line 2: the block of \"b\" is not closed\nline 1: the block of \"a\" is not closed"
         );
         assert_eq!(of("{\n}").0, "line 1: { without a name before it");
+        for (text, expected) in [
+            (
+                "a { # ${A}\n port ${PORT}\n",
+                "line 2: \"${PORT}\" belongs to a template",
+            ),
+            ("{% if a %}\na\n", "line 1: \"{%\" belongs to a template"),
+            (
+                "# a\n\nkind: A\n- {}\n",
+                "line 3: \"kind:\" is no directive",
+            ),
+            ("---\na\n", "line 1: \"---\" is no directive"),
+        ] {
+            let (problem, directives) = of(text);
+            assert_starts_with!(problem, expected);
+            assert_eq!((problem.lines().count(), directives), (1, 0), "{text}");
+        }
         assert!(
             of("a { b 1 }")
                 .0
@@ -282,6 +329,7 @@ mod values_tests {
         );
         assert_eq!(seconds(&directive(&["2h"]), 0..=u32::MAX), Ok(7_200));
         assert_eq!(number(&directive(&["5"]), 1..=99u8), Ok(5));
+        assert_eq!(number(&directive(&["1k"]), 0..=u32::MAX), Ok(1_024));
         assert_eq!(
             number(&directive(&["300"]), 1..=99u8),
             Err("300 is out of range: 1 to 99".to_owned())
@@ -305,6 +353,7 @@ mod values_tests {
         }
         assert_eq!(flag(&directive(&[])), Ok(true));
         assert_eq!(flag(&directive(&["no"])), Ok(false));
+        assert_eq!(flag(&directive(&["TRUE"])), Ok(true));
         assert!(
             flag(&directive(&["1"])).is_err()
                 && text(&directive(&[])).is_err()

@@ -3,6 +3,7 @@
 //! error.
 
 mod blocks;
+mod directives;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -13,7 +14,8 @@ use crate::NamespaceSettings;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// A configuration. Defaults are those of the real server, except that the server listens on loopback.
+/// A configuration. Defaults are those of the real server, except that the server listens on loopback and that
+/// `write-block-size` is 128K.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AerospikeConf {
     pub cluster_name: Option<String>,
@@ -39,11 +41,12 @@ pub struct AerospikeConf {
     pub logs: Vec<LogSink>,
     /// `address` and `port` of `service` in `network`: addresses and port for clients.
     pub listen: Listen,
-    /// `access-address` and `access-port`: address advertised to clients, if it differs from the listening address.
+    /// The first `access-address`, and `access-port`: address advertised to clients, if it differs from the listening
+    /// address.
     pub access: Option<(IpAddr, u16)>,
-    /// `mesh-seed-address-port` of `heartbeat` in `network`: host and service port of each node of the cluster,
+    /// `mesh-seed-address-port` of `heartbeat` in `network`: address and service port of each node of the cluster,
     /// including this node; empty: a single node.
-    pub nodes: Vec<(String, u16)>,
+    pub nodes: Vec<(IpAddr, u16)>,
     pub namespaces: Vec<NamespaceConfig>,
 }
 
@@ -69,6 +72,24 @@ impl Default for AerospikeConf {
             nodes: Vec::new(),
             namespaces: Vec::new(),
         }
+    }
+}
+
+impl AerospikeConf {
+    /// Address and port that clients get for this node; `None`: the server listens on all addresses of this machine,
+    /// and the configuration does not choose one.
+    pub fn advertised(&self) -> Option<(IpAddr, u16)> {
+        let address = self.listen.addresses[0];
+        let listening = (!address.is_unspecified()).then_some((address, self.listen.port));
+        self.access.or(listening)
+    }
+
+    /// Position of this node in `nodes`.
+    pub fn own_node(&self) -> Option<usize> {
+        let (address, port) = self.advertised()?;
+        self.nodes.iter().position(|(of, of_port)| {
+            *of_port == port && (*of == address || self.listen.addresses.contains(of))
+        })
     }
 }
 

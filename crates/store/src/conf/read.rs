@@ -1,6 +1,7 @@
-//! Interprets the directives; lists those of the real server that have no effect here or need a missing feature.
+//! Interprets the directives.
 
 use super::blocks::{self, Directive, FILE_BYTES_MAX, bytes, flag, number, seconds, text};
+use super::directives::{BLOCKS, CONTEXTS, MISSING, NO_EFFECT, OFF, lists};
 use super::{
     AerospikeConf, ConfProblem, ConfProblems, LogLevel, LogSink, NamespaceConfig, ParsedConfig,
 };
@@ -12,6 +13,11 @@ use std::net::{IpAddr, Ipv4Addr};
 /// Maximum number of namespaces, and of devices of one namespace. Source: the real server.
 const NAMESPACES_MAX: usize = 32;
 const DEVICES_MAX: usize = 128;
+/// Maximum number of nodes: takeover, migrations and the guarantees for clients need a pair.
+const NODES_MAX: usize = 2;
+
+/// Written by some editors at the start of UTF-8 files.
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// Reads a configuration. A file of more than 1 MiB is refused without being parsed.
 pub fn parse(file: &[u8]) -> Result<ParsedConfig, ConfProblems> {
@@ -33,6 +39,7 @@ pub fn parse(file: &[u8]) -> Result<ParsedConfig, ConfProblems> {
             text: "invalid UTF-8".to_owned(),
         }])
     })?;
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let file = blocks::read(text, &mut problems);
     let mut config = AerospikeConf::default();
     let mut reader = ConfReader {
@@ -82,8 +89,18 @@ impl ConfReader {
         true
     }
 
+    /// Adds a note on a directive. Returns true, because the directive is known.
+    fn note(&mut self, directive: &Directive<'_>, text: String) -> bool {
+        self.notes.push(ConfProblem {
+            line: Some(directive.line),
+            text,
+        });
+        true
+    }
+
     /// Reads the directives of a block. `handle` handles one directive, and returns `false` if the directive's name is
-    /// unknown. This method returns true, because the block itself is known.
+    /// not among those that it handles. Handled directives must not be repeated, except those named in `repeated`. This
+    /// method returns true, because the block itself is known.
     fn block(
         &mut self,
         parent: &Directive<'_>,
@@ -99,7 +116,9 @@ impl ConfReader {
         };
         let mut first_lines: HashMap<&str, usize> = HashMap::new();
         for directive in directives {
-            if !repeated.contains(&directive.name)
+            if !handle(self, directive) {
+                self.unhandled(directive, context);
+            } else if !repeated.contains(&directive.name)
                 && let Some(first) = first_lines.insert(directive.name, directive.line)
             {
                 self.refuse(
@@ -109,8 +128,6 @@ impl ConfReader {
                         printable(directive.name)
                     ),
                 );
-            } else if !handle(self, directive) {
-                self.unknown(directive, context);
             } else if directive.block.is_some() && !BLOCKS.contains(&(context, directive.name)) {
                 self.refuse(directive, format!("{} takes no block", directive.name));
             }
@@ -118,26 +135,28 @@ impl ConfReader {
         true
     }
 
-    fn unknown(&mut self, directive: &Directive<'_>, context: &str) {
-        let Directive { line, name, .. } = *directive;
+    /// A directive that this server only recognises gets a note or a problem; an unknown directive gets a problem.
+    fn unhandled(&mut self, directive: &Directive<'_>, context: &str) {
+        let name = directive.name;
         let has_no_effect = NO_EFFECT
             .iter()
-            .any(|(of, names)| *of == context && names.split(' ').any(|of| of == name));
-        let missing = MISSING.iter().find(|(missing, _)| *missing == name);
-        let is_off = directive.block.is_none()
-            && matches!(directive.values[..], [value] if OFF.contains(&value));
-        if has_no_effect || missing.is_some() && is_off {
-            let text = format!("{name} has no effect in this server");
-            return self.notes.push(ConfProblem {
-                line: Some(line),
-                text,
-            });
-        }
-        let text = match missing {
-            Some((_, feature)) => format!("{name}: this server does not have {feature}"),
-            None => format!("unknown directive {} in {context}", quoted(name)),
+            .any(|(of, names)| *of == context && lists(names, name));
+        let missing = MISSING
+            .iter()
+            .find(|(of, _, names)| *of == context && lists(names, name));
+        let value = directive.values.join(" ").to_ascii_lowercase();
+        let is_off = directive.block.is_none() && OFF.contains(&value.as_str());
+        match missing {
+            Some((_, feature, _)) if !is_off => self.refuse(
+                directive,
+                format!("{name}: this server does not have {feature}"),
+            ),
+            None if !has_no_effect => self.refuse(
+                directive,
+                format!("unknown directive {} in {context}", quoted(name)),
+            ),
+            _ => self.note(directive, format!("{name} has no effect in this server")),
         };
-        self.problems.add(line, text);
     }
 
     fn file(&mut self, file: &Directive<'_>, config: &mut AerospikeConf) {
@@ -161,7 +180,7 @@ impl ConfReader {
             });
         }
         // The real server's default is 2, but a single node has one copy.
-        let copies = if config.nodes.is_empty() { 1 } else { 2 };
+        let copies = if config.nodes.len() < 2 { 1 } else { 2 };
         let left_out = config
             .namespaces
             .iter_mut()
@@ -184,7 +203,9 @@ impl ConfReader {
                 d,
                 number(d, 1..=1_024).map(Some),
             ),
-            "proto-fd-max" => reader.set(&mut config.proto_fd_max, d, number(d, 1..=1_000_000)),
+            "proto-fd-max" | "client-fd-max" => {
+                reader.set(&mut config.proto_fd_max, d, number(d, 1..=1_000_000))
+            }
             "proto-fd-idle-ms" => {
                 reader.set(&mut config.proto_fd_idle_ms, d, number(d, 0..=86_400_000))
             }
@@ -219,43 +240,56 @@ impl ConfReader {
                 _ => _ = reader.refuse(d, "give file PATH { or console {".to_owned()),
             }
             reader.block(d, d.name, &["context"], |reader, d| {
-                match (d.name, &d.values[..]) {
-                    ("context", [context, level]) => match (level_of(level), *context) {
-                        (Some(level), "any") => reader.set(&mut log.any, d, Ok(level)),
-                        (Some(level), "drv_ssd") => {
-                            reader.set(&mut log.drv_ssd, d, Ok(Some(level)))
-                        }
-                        (Some(_), _) => reader.refuse(
-                            d,
-                            format!("unknown context {} - give any or drv_ssd", quoted(context)),
-                        ),
-                        (None, _) => reader.refuse(
-                            d,
-                            format!(
-                                "unknown level {} - give critical, warning, info, debug or detail",
-                                quoted(level)
-                            ),
-                        ),
-                    },
-                    ("context", _) => reader.refuse(
-                        d,
-                        "context needs a name and a level - give for example \"context any info\""
-                            .to_owned(),
-                    ),
-                    _ => false,
-                }
+                d.name == "context" && reader.context(d, &mut log)
             });
             logs.push(log);
             true
         })
     }
 
+    fn context(&mut self, directive: &Directive<'_>, log: &mut LogSink) -> bool {
+        let [context, level] = directive.values[..] else {
+            let why = "context needs a name and a level - give for example \"context any info\"";
+            return self.refuse(directive, why.to_owned());
+        };
+        let Some(level) = level_of(level) else {
+            let why = format!(
+                "unknown level {} - give critical, warning, info, debug or detail",
+                quoted(level)
+            );
+            return self.refuse(directive, why);
+        };
+        match context.to_ascii_lowercase().as_str() {
+            "any" => self.set(&mut log.any, directive, Ok(level)),
+            "drv_ssd" => self.set(&mut log.drv_ssd, directive, Ok(Some(level))),
+            other if lists(CONTEXTS, other) => self.note(
+                directive,
+                format!("context {other} has no effect in this server"),
+            ),
+            _ => self.refuse(
+                directive,
+                format!("unknown context {} - give any or drv_ssd", quoted(context)),
+            ),
+        }
+    }
+
     fn network(&mut self, directive: &Directive<'_>, config: &mut AerospikeConf) -> bool {
+        let problems = self.problems.0.len();
         self.block(directive, "network", &[], |reader, d| match d.name {
             "service" => reader.clients(d, config),
             "heartbeat" => reader.heartbeat(d, config),
             _ => false,
-        })
+        });
+        let seed = directive
+            .find("heartbeat")
+            .and_then(|heartbeat| heartbeat.find("mesh-seed-address-port"));
+        if let Some(seed) = seed
+            && self.problems.0.len() == problems
+            && config.own_node().is_none()
+        {
+            self.refuse(seed, no_own_line(config));
+        }
+        true
     }
 
     fn clients(&mut self, directive: &Directive<'_>, config: &mut AerospikeConf) -> bool {
@@ -265,7 +299,7 @@ impl ConfReader {
         self.block(
             directive,
             "service of network",
-            &["address"],
+            &["address", "access-address"],
             |reader, d| match d.name {
                 "address" => {
                     let mut address = None;
@@ -274,11 +308,15 @@ impl ConfReader {
                     true
                 }
                 "port" => reader.set(&mut config.listen.port, d, number(d, 0..=65_535)),
-                "access-address" => {
+                "access-address" | "external-address" if access_address.is_none() => {
                     let value =
                         text(d).and_then(|text| text.parse().map_err(|_| expected_address(text)));
                     reader.set(&mut access_address, d, value.map(Some))
                 }
+                "access-address" | "external-address" => reader.note(
+                    d,
+                    format!("{} has no effect: clients get only the first one", d.name),
+                ),
                 "access-port" => reader.set(&mut access_port, d, number(d, 1..=65_535).map(Some)),
                 _ => false,
             },
@@ -300,19 +338,40 @@ impl ConfReader {
             &["mesh-seed-address-port"],
             |reader, d| match d.name {
                 "mode" if text(d) == Ok("mesh") => true,
-                "mode" => reader.refuse(d, "mode: this server supports only mesh".to_owned()),
-                "mesh-seed-address-port" => match d.values[..] {
-                    [host, port] if port.parse::<u16>().is_ok_and(|port| port > 0) => {
-                        config
-                            .nodes
-                            .push((host.to_owned(), port.parse().unwrap_or_default()));
-                        true
-                    }
-                    _ => reader.refuse(d, "give mesh-seed-address-port HOST PORT".to_owned()),
-                },
+                "mode" => reader.refuse(
+                    d,
+                    "mode: this server supports only mesh - a single node needs no heartbeat block"
+                        .to_owned(),
+                ),
+                "mesh-seed-address-port" => reader.node(d, &mut config.nodes),
                 _ => false,
             },
         )
+    }
+
+    fn node(&mut self, directive: &Directive<'_>, nodes: &mut Vec<(IpAddr, u16)>) -> bool {
+        let node = match directive.values[..] {
+            [address, port] => address.parse().ok().zip(port.parse().ok()),
+            _ => None,
+        };
+        let Some(node) = node.filter(|(_, port)| *port > 0) else {
+            let why = format!(
+                "mesh-seed-address-port: expected the IP address and the service port of a node, found {}",
+                quoted(&directive.values.join(" "))
+            );
+            return self.refuse(directive, why);
+        };
+        if nodes.contains(&node) {
+            return self.refuse(directive, "this node was already given".to_owned());
+        }
+        if nodes.len() == NODES_MAX {
+            let why = format!(
+                "too many nodes - give at most {NODES_MAX} mesh-seed-address-port lines, one for each node"
+            );
+            return self.refuse(directive, why);
+        }
+        nodes.push(node);
+        true
     }
 
     fn namespace(
@@ -346,13 +405,13 @@ impl ConfReader {
             benchmarks_storage: false,
         };
         let mut has_storage = false;
-        self.block(directive, "namespace", &[], |reader, d| {
+        self.block(directive, "namespace", &["set"], |reader, d| {
             let settings = &mut namespace.settings;
             match d.name {
                 "replication-factor" => {
                     reader.set(&mut namespace.replication_factor, d, number(d, 1..=2))
                 }
-                "memory-size" | "indexes-memory-budget" => {
+                "memory-size" | "indexes-memory-budget" | "limit-size" => {
                     reader.set(&mut settings.memory_bytes, d, bytes(d, 1 << 20..=1 << 50))
                 }
                 "default-ttl" => reader.set(
@@ -382,6 +441,7 @@ impl ConfReader {
                         "write-commit-level-override: give off, all or master".to_owned(),
                     ),
                 },
+                "set" => reader.block(d, "set", &[], |_, _| false),
                 "storage-engine" => {
                     has_storage = true;
                     reader.storage(d, &mut namespace, namespaces)
@@ -427,7 +487,11 @@ impl ConfReader {
                         d,
                         bytes(d, 1 << 20..=1 << 50).map(Some),
                     ),
-                    "write-block-size" => {
+                    "write-block-size" | "flush-size" => {
+                        if d.name == "flush-size" {
+                            let text = "flush-size is read as write-block-size: this server writes each block at once";
+                            reader.note(d, text.to_owned());
+                        }
                         let value = bytes(d, 32 << 10..=8 << 20).and_then(|bytes: u32| {
                             if bytes.is_power_of_two() {
                                 Ok(bytes)
@@ -479,15 +543,12 @@ impl ConfReader {
             namespace.settings.post_write_blocks =
                 (bytes / u64::from(namespace.settings.write_block_bytes)) as u32;
         }
-        let problem = match (
-            namespace.devices.is_empty(),
-            files.is_empty(),
-            namespace.file_bytes,
-        ) {
-            (true, true, _) => "give device PATH, or file PATH and filesize",
-            (false, false, _) => "give devices or files, not both",
-            (true, false, None) => "a file needs filesize",
-            (false, true, Some(_)) => {
+        let given = ["device", "file", "filesize"].map(|name| directive.find(name).is_some());
+        let problem = match given {
+            [false, false, _] => "give device PATH, or file PATH and filesize",
+            [true, true, _] => "give devices or files, not both",
+            [false, true, false] => "a file needs filesize",
+            [true, false, true] => {
                 "filesize applies only to files - a device is used with its full size"
             }
             _ => "",
@@ -509,7 +570,7 @@ impl ConfReader {
             return match directive.values.len() {
                 2 => self.refuse(
                     directive,
-                    "this server does not have shadow devices".to_owned(),
+                    "this server does not have shadow devices - remove the second path".to_owned(),
                 ),
                 _ => self.refuse(directive, format!("give {} PATH", directive.name)),
             };
@@ -564,6 +625,19 @@ fn expected_address(text: &str) -> String {
     format!("expected an IP address, found {}", quoted(text))
 }
 
+/// Why no line of `config.nodes` stands for this node, and what to do.
+fn no_own_line(config: &AerospikeConf) -> String {
+    match config.advertised() {
+        Some((address, port)) => format!(
+            "no mesh-seed-address-port line has {address} {port}, where clients reach this node - give on both nodes the \
+             address and the service port of each node; a single node needs no line"
+        ),
+        None => "address any does not tell which mesh-seed-address-port line stands for this node - give a single \
+                 address, or add access-address"
+            .to_owned(),
+    }
+}
+
 fn own_address(directive: &Directive<'_>) -> Result<IpAddr, String> {
     match text(directive)? {
         "any" => Ok(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
@@ -578,82 +652,5 @@ fn level_of(text: &str) -> Option<LogLevel> {
     use LogLevel::*;
     [Critical, Warning, Info, Debug, Detail]
         .into_iter()
-        .find(|level| level.word().to_ascii_lowercase() == text)
+        .find(|level| level.word().eq_ignore_ascii_case(text))
 }
-
-/// Valid blocks: the parent, and the block's name.
-pub(super) const BLOCKS: [(&str, &str); 9] = [
-    ("the file", "service"),
-    ("the file", "logging"),
-    ("the file", "network"),
-    ("the file", "namespace"),
-    ("logging", "file"),
-    ("logging", "console"),
-    ("network", "service"),
-    ("network", "heartbeat"),
-    ("namespace", "storage-engine"),
-];
-
-/// Directives of the real server that have no effect in this server, grouped by block.
-pub(super) const NO_EFFECT: [(&str, &str); 6] = [
-    (
-        "service",
-        "user group pidfile work-directory run-as-daemon info-threads batch-index-threads migrate-threads \
-         query-threads-limit transaction-retry-ms advertise-ipv6 auto-pin node-id-interface min-cluster-size \
-         enforce-best-practices enable-health-check",
-    ),
-    ("network", "fabric info admin"),
-    (
-        "service of network",
-        "reuse-address alternate-access-address alternate-access-port",
-    ),
-    ("heartbeat", "address port interval timeout protocol"),
-    (
-        "namespace",
-        "enable-benchmarks-read enable-benchmarks-write enable-benchmarks-batch-sub enable-benchmarks-ops-sub \
-         enable-hist-proxy high-water-disk-pct high-water-memory-pct evict-tenths-pct partition-tree-sprigs \
-         index-stage-size nsup-threads conflict-resolution-policy transaction-pending-limit",
-    ),
-    (
-        "storage-engine",
-        "direct-files defrag-queue-min defrag-startup-minimum stop-writes-used-pct evict-used-pct \
-         cache-replica-writes scheduler-mode",
-    ),
-];
-
-/// Blocks and directives of missing features.
-pub(super) const MISSING: [(&str, &str); 24] = [
-    (
-        "security",
-        "logins: anybody who can connect may read and write",
-    ),
-    ("xdr", "replication to other clusters"),
-    ("mod-lua", "user-defined functions"),
-    ("tls", "TLS"),
-    ("tls-address", "TLS"),
-    ("tls-port", "TLS"),
-    ("tls-name", "TLS"),
-    ("syslog", "logging to syslog: give console or file"),
-    ("multicast-group", "multicast: give mode mesh"),
-    ("index-type", "an index outside memory"),
-    ("sindex-type", "secondary indexes"),
-    ("sindex", "secondary indexes"),
-    ("set", "settings of sets"),
-    ("strong-consistency", "strong consistency"),
-    ("rack-id", "racks"),
-    ("data-in-memory", "records in memory"),
-    ("compression", "compression"),
-    ("encryption", "encryption"),
-    ("encryption-key-file", "encryption"),
-    ("read-page-cache", "reads through the page cache"),
-    ("disable-odsync", "unsynced writes (without O_DSYNC)"),
-    ("disable-odirect", "reads and writes through the page cache"),
-    (
-        "cold-start-empty",
-        "starts that ignore the records on a device",
-    ),
-    ("feature-key-file", "features of the Enterprise Edition"),
-];
-
-/// Values that switch a missing feature off. Such directives are accepted.
-pub(super) const OFF: [&str; 4] = ["false", "no", "none", "0"];

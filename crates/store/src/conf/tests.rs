@@ -79,8 +79,9 @@ fn directives_of_the_real_server_without_effect_get_a_note() {
     assert_eq!(config.access, Some(("10.0.0.1".parse().unwrap(), 3_100)));
     assert_eq!(
         config.nodes,
-        [("db1".to_owned(), 3_002), ("10.0.0.2".to_owned(), 3_003)]
+        [([10, 0, 0, 1].into(), 3_100), ([10, 0, 0, 2].into(), 3_003)]
     );
+    assert_eq!(config.own_node(), Some(0));
     let [test, other] = &config.namespaces[..] else {
         panic!()
     };
@@ -109,6 +110,89 @@ fn directives_of_the_real_server_without_effect_get_a_note() {
 }
 
 #[test]
+fn lists_of_directives_are_sorted_and_name_each_directive_once() {
+    use directives::{MISSING, NO_EFFECT};
+    let lists = NO_EFFECT.iter().map(|(of, names)| (of, names));
+    let lists = lists.chain(MISSING.iter().map(|(of, _, names)| (of, names)));
+    let mut known = std::collections::HashSet::new();
+    for (of, names) in lists {
+        let names: Vec<_> = names.split(' ').collect();
+        assert!(names.is_sorted(), "{names:?}");
+        assert!(names.iter().all(|name| known.insert((of, *name))), "{of}");
+    }
+}
+
+#[test]
+fn spellings_and_directives_of_old_and_new_servers_are_accepted_with_notes() {
+    let text = "\u{feff}service {\n paxos-single-replica-limit 1\n transaction-queues 4\n client-fd-max 1K\n}\n\
+                logging {\n console {\n context any INFO\n context hb debug\n}\n}\n\
+                network {\n service {\n access-address 10.0.0.1\n access-address 10.0.0.2\n}\n\
+                heartbeat {\n mode mesh\n address 10.0.0.1\n address 10.0.0.2\n}\n}\n\
+                namespace test {\n stop-writes-pct 90\n index-type shmem\n strong-consistency FALSE\n\
+                set users {\n disable-eviction true\n}\n set sessions {\n}\n\
+                storage-engine device {\n device /dev/a\n flush-size 1m\n commit-to-device TRUE\n defrag-sleep 2K\n}\n}\n\
+                mod-lua {\n user-path /opt\n}\n";
+    let ParsedConfig { config, notes } = parse(text.as_bytes()).unwrap();
+    let notes: Vec<_> = notes.iter().map(ToString::to_string).collect();
+    let expected = [
+        "line 2: paxos-single-replica-limit has no effect in this server",
+        "line 3: transaction-queues has no effect in this server",
+        "line 9: context hb has no effect in this server",
+        "line 15: access-address has no effect: clients get only the first one",
+        "line 19: address has no effect in this server",
+        "line 20: address has no effect in this server",
+        "line 24: stop-writes-pct has no effect in this server",
+        "line 25: index-type has no effect in this server",
+        "line 26: strong-consistency has no effect in this server",
+        "line 28: disable-eviction has no effect in this server",
+        "line 34: flush-size is read as write-block-size: this server writes each block at once",
+        "line 39: mod-lua has no effect in this server",
+    ];
+    assert_eq!(notes, expected);
+    assert_eq!(config.proto_fd_max, 1_024);
+    assert_eq!(config.logs[0].any, LogLevel::Info);
+    assert_eq!(config.access, Some(([10, 0, 0, 1].into(), 3_000)));
+    let settings = NamespaceSettings {
+        write_block_bytes: 1 << 20,
+        commit_to_device: true,
+        defrag_sleep_us: 2_048,
+        ..NamespaceSettings::new("test")
+    };
+    assert_eq!(config.namespaces[0].settings, settings);
+}
+
+#[test]
+fn a_node_needs_a_line_of_its_own_among_at_most_two() {
+    let of = |service: &str, nodes: &str| {
+        let network =
+            format!("network {{\nservice {{\n{service}\n}}\nheartbeat {{\n{nodes}\n}}\n}}\n");
+        problems(&(network + &minimal("device a")))
+    };
+    let node = |node: &str| format!("mesh-seed-address-port {node}\n");
+    let pair = node("10.0.0.1 3000") + &node("10.0.0.2 3000");
+    let own = "line 6: no mesh-seed-address-port line has 127.0.0.1 3000, where clients reach this node - give on \
+               both nodes the address and the service port of each node; a single node needs no line";
+    assert_eq!(of("port 3000", &pair), own);
+    let any = "line 6: address any does not tell which mesh-seed-address-port line stands for this node - give a \
+               single address, or add access-address";
+    assert_eq!(of("address any", &pair), any);
+    let three = node("127.0.0.1 3000") + &pair;
+    assert_eq!(
+        of("port 3000", &three),
+        "line 8: too many nodes - give at most 2 mesh-seed-address-port lines, one for each node"
+    );
+    let twice = node("127.0.0.1 3000").repeat(2);
+    assert_eq!(
+        of("port 3000", &twice),
+        "line 7: this node was already given"
+    );
+    assert_eq!(
+        of("port 3000", &node("db1 3000")),
+        "line 6: mesh-seed-address-port: expected the IP address and the service port of a node, found \"db1 3000\""
+    );
+}
+
+#[test]
 fn all_errors_are_reported_at_once_each_with_its_line() {
     let text = "service {\n  proto-fd-max many\n  proto-fd-max 5\n  colour red\n}\n\
                 security {\n}\n\
@@ -124,8 +208,10 @@ fn all_errors_are_reported_at_once_each_with_its_line() {
 #[test]
 fn contradictions_and_values_out_of_range_are_errors() {
     let of = |storage: &str| problems(&minimal(storage));
-    let no_path = "line 2: give device PATH, or file PATH and filesize";
-    assert_eq!(of(""), no_path);
+    assert_eq!(
+        of(""),
+        "line 2: give device PATH, or file PATH and filesize"
+    );
     assert_eq!(of("file a"), "line 2: a file needs filesize");
     assert_eq!(
         of("device a\nfile b\nfilesize 1G"),
@@ -136,7 +222,7 @@ fn contradictions_and_values_out_of_range_are_errors() {
     assert_eq!(of("device a\ndevice a"), "line 4: \"a\" was already given");
     assert_eq!(
         of("device a b"),
-        format!("{no_path}\nline 3: this server does not have shadow devices")
+        "line 3: this server does not have shadow devices - remove the second path"
     );
     assert_eq!(
         of("device a\nwrite-block-size 100K"),
@@ -166,10 +252,7 @@ fn contradictions_and_values_out_of_range_are_errors() {
         "line 6: namespace \"test\" was already given"
     );
     let shared = minimal("device a") + &minimal("device a").replace("test", "other");
-    assert_eq!(
-        problems(&shared).lines().next().unwrap(),
-        "line 7: give device PATH, or file PATH and filesize"
-    );
+    assert_eq!(problems(&shared), "line 8: \"a\" was already given");
     assert_eq!(
         problems(""),
         "the configuration has no namespace - add a namespace block, with a storage-engine device block that names a device"
@@ -192,7 +275,7 @@ fn hostile_files_are_refused_in_one_harmless_line() {
     );
     assert_eq!(
         problems("\u{1b}\n\u{1b}\n").lines().nth(1).unwrap(),
-        r"line 2: \u001b was already given in line 1"
+        r#"line 2: unknown directive "\u001b" in the file"#
     );
     let found = parse(b"a\n\xff").unwrap_err().to_string();
     assert_eq!(found, "line 2: invalid UTF-8");

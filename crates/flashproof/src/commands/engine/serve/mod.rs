@@ -1,15 +1,17 @@
 //! `flashproof engine serve CONFIG`: runs the record engine as a server, until a signal ends it.
 
+mod network;
 pub mod options;
 
 use crate::commands::engine::formatting;
+use crate::commands::engine::serve::network::{advertised, bound_port, cluster, listen};
 use crate::commands::engine::serve::options::ServeArgs;
 use crate::output::done;
 use device::guard::WriteRequest;
 use device::target::Target;
 use jiff::Timestamp;
 use results::files::{self, Links};
-use results::format::quoted;
+use results::format::{self, quoted};
 use session::console;
 use session::devices::consent;
 use session::failure::{Failure, collect_all};
@@ -17,7 +19,7 @@ use session::signals::EndSignals;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Seek, SeekFrom};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -25,9 +27,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 use store::conf::{self, AerospikeConf, NamespaceConfig, ParsedConfig};
 use store::observe::{Facts, LogWriter, NamespaceCounts, ServerLogLine, Ticker, start_lines};
-use store::server::{
-    ClientLimits, Cluster, ClusterNode, FormattedDevice, Server, ServerSetup, cores,
-};
+use store::server::{ClientLimits, FormattedDevice, Server, ServerSetup, cores};
 use store::{
     BORDER_BYTES, DEVICE_HEADER_BYTES, DeviceHeader, HEADER_OFFSETS, HeaderCheck, Losses, Starts,
     WRITTEN_BYTES, wire,
@@ -48,19 +48,19 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const CLEAR_HINT: &str = "clear all devices of the namespace (blkdiscard -z; remove a file): its records are lost, unless \
                           the other node of a pair has them";
 
-/// Maximum time for which a killed server may still hold the port.
-const PORT_RELEASE_MAX: Duration = Duration::from_secs(2);
-
 pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let (config, text) = read(args)?;
+    let mut address = advertised(&config);
     if args.dry_run {
-        return done(&described(&config));
+        return done(&described(&config, address));
     }
     check_files(&config);
     let end_signals = EndSignals::listen("data that was only in memory is lost".to_owned())?;
     let listeners = listen(&config)?;
-    let address = address(&config, &listeners)?;
-    let cluster = cluster(&config, address)?;
+    if address.port() == 0 {
+        address.set_port(bound_port(&listeners[0])?);
+    }
+    let cluster = cluster(&config, address);
     LogWriter::check(&config).map_err(cannot_log)?;
     let devices = open(&config, args)?;
     let mut logs = LogWriter::open(&config).map_err(cannot_log)?;
@@ -234,27 +234,35 @@ fn read(args: &ServeArgs) -> Result<(AerospikeConf, String), Failure> {
     Ok((config, String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-fn described(config: &AerospikeConf) -> String {
-    let listen_address = |address: &_| SocketAddr::from((*address, config.listen.port)).to_string();
+fn described(config: &AerospikeConf, advertised: SocketAddr) -> String {
+    let listen_address = |address: &_| SocketAddr::from((*address, config.listen.port));
     let addresses: Vec<_> = config.listen.addresses.iter().map(listen_address).collect();
+    let addresses_text: Vec<_> = addresses.iter().map(ToString::to_string).collect();
     let mut text = format!(
-        "{} cores; clients on {}\n",
-        cores(config),
-        addresses.join(", ")
+        "{}; clients on {}",
+        format::count(cores(config).into(), "core"),
+        addresses_text.join(", ")
     );
+    if addresses[0] != advertised {
+        text += &format!("; clients get the address {advertised}");
+    }
+    text += "\n";
     for namespace in &config.namespaces {
         let settings = &namespace.settings;
         let devices = namespace.devices.join(", ");
+        let copies = namespace
+            .replication_factor
+            .min(config.nodes.len().max(1) as u8);
         text += &format!(
-            "namespace {}: write blocks of {} bytes on {devices}; {} of each record\n",
+            "namespace {}: write blocks of {} bytes on {devices}; {} of each record",
             settings.name,
             settings.write_block_bytes,
-            if namespace.replication_factor > 1 {
-                "two copies"
-            } else {
-                "one copy"
-            }
+            if copies > 1 { "two copies" } else { "one copy" }
         );
+        if copies < namespace.replication_factor {
+            text += " (replication-factor 2 needs a second node: see mesh-seed-address-port)";
+        }
+        text += "\n";
     }
     text
 }
@@ -272,97 +280,6 @@ fn check_files(config: &AerospikeConf) {
         Ok(_) => {}
         Err(error) => console::warning(&format!("cannot read the limit of open files - {error}")),
     }
-}
-
-/// Retries while a killed server still holds the port: the kernel closes the server's io_uring with a delay.
-fn bind_with_retries(socket_address: SocketAddr) -> std::io::Result<TcpListener> {
-    let begin = Instant::now();
-    loop {
-        match TcpListener::bind(socket_address) {
-            Err(error)
-                if error.kind() == std::io::ErrorKind::AddrInUse
-                    && begin.elapsed() < PORT_RELEASE_MAX =>
-            {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            bound => return bound,
-        }
-    }
-}
-
-fn listen(config: &AerospikeConf) -> Result<Vec<TcpListener>, Failure> {
-    config
-        .listen
-        .addresses
-        .iter()
-        .map(|address: &_| {
-            let socket_address = SocketAddr::from((*address, config.listen.port));
-            bind_with_retries(socket_address).map_err(|error| {
-                let advice = match error.kind() {
-                    std::io::ErrorKind::AddrInUse => {
-                        "another program has the port (ss -ltnp); end it, or give another port"
-                    }
-                    std::io::ErrorKind::AddrNotAvailable => "give an address of this machine",
-                    std::io::ErrorKind::PermissionDenied => {
-                        "ports below 1024 need root; give a higher port"
-                    }
-                    _ => sys::remedy(&error, "give another address or port"),
-                };
-                Failure::environment(format!(
-                    "cannot listen on {socket_address} - {error} - {advice}"
-                ))
-            })
-        })
-        .collect()
-}
-
-/// Address advertised to clients.
-fn address(config: &AerospikeConf, listeners: &[TcpListener]) -> Result<SocketAddr, Failure> {
-    if let Some(any) = config
-        .listen
-        .addresses
-        .iter()
-        .find(|address| address.is_unspecified() && config.access.is_none())
-    {
-        return Err(Failure::usage(format!(
-            "cannot advertise an address to clients - {any} stands for all addresses of this machine - give a single \
-             address, or add access-address"
-        )));
-    }
-    let local_address = listeners[0].local_addr().map_err(|error| {
-        Failure::environment(format!(
-            "cannot read the port of the listening socket - {error}"
-        ))
-    })?;
-    Ok(config.access.map_or(local_address, SocketAddr::from))
-}
-
-fn cluster(config: &AerospikeConf, address: SocketAddr) -> Result<Cluster, Failure> {
-    let mut nodes: Vec<_> = config
-        .nodes
-        .iter()
-        .map(|(host, port)| ClusterNode::new(host, *port))
-        .collect();
-    if nodes.is_empty() {
-        nodes.push(ClusterNode::new(&address.ip().to_string(), address.port()));
-    }
-    let own_index = nodes.iter().position(|node| {
-        let at = node.host.parse().ok();
-        node.port == address.port()
-            && at.is_some_and(|at| at == address.ip() || config.listen.addresses.contains(&at))
-    });
-    let Some(own_index) = own_index else {
-        return Err(Failure::usage(format!(
-            "cannot join the cluster - no mesh-seed-address-port line has {} {}, where clients reach this node - give \
-             the same lines on each node, including a line for this node",
-            address.ip(),
-            address.port()
-        )));
-    };
-    if let Some(id) = config.node_id.filter(|_| nodes.len() == 1) {
-        nodes[own_index].id = id;
-    }
-    Ok(Cluster::new(nodes, own_index))
 }
 
 struct ExpectedDevice<'a> {
@@ -696,6 +613,39 @@ fn header(
 mod tests {
     use super::*;
     use store::NamespaceSettings;
+
+    fn parsed(network: &str) -> AerospikeConf {
+        let text = format!(
+            "service {{\nservice-threads 1\n}}\nnetwork {{\n{network}\n}}\n\
+             namespace test {{\nreplication-factor 2\nstorage-engine device {{\ndevice /dev/a\n}}\n}}\n"
+        );
+        conf::parse(text.as_bytes()).unwrap().config
+    }
+
+    #[test]
+    fn a_dry_run_shows_the_address_that_clients_get_and_the_copies_that_the_nodes_can_hold() {
+        let alone = "one copy of each record (replication-factor 2 needs a second node: see mesh-seed-address-port)";
+        let pair = "heartbeat {\nmesh-seed-address-port 10.0.0.1 3000\nmesh-seed-address-port 10.0.0.2 3000\n}";
+        for (network, address, copies) in [
+            ("", "clients on 127.0.0.1:3000", alone),
+            (
+                "service {\naddress any\naccess-address 10.0.0.9\n}",
+                "clients on 0.0.0.0:3000; clients get the address 10.0.0.9:3000",
+                alone,
+            ),
+            (
+                &format!("service {{\naddress 10.0.0.2\n}}\n{pair}"),
+                "clients on 10.0.0.2:3000",
+                "two copies of each record",
+            ),
+        ] {
+            let config = parsed(network);
+            let expected = format!(
+                "1 core; {address}\nnamespace test: write blocks of 131072 bytes on /dev/a; {copies}\n"
+            );
+            assert_eq!(described(&config, advertised(&config)), expected);
+        }
+    }
 
     #[test]
     fn a_header_that_cannot_be_read_is_damage_and_no_reason_to_format() {
