@@ -1,6 +1,7 @@
 //! `flashproof check`: simulated drives that just meet or just miss each limit, files in a directory, bad input.
 
 use crate::support;
+use crate::support::words;
 
 use serde_json::Value;
 use std::fs;
@@ -297,16 +298,7 @@ fn a_run_within_a_burst_is_too_short_to_pass_and_the_end_of_a_burst_is_found() {
         0,
     );
     assert_eq!(json["checks"][0]["answer"], "no published limit");
-    let again = bench.flashproof(&[
-        "check",
-        "vault",
-        SLOW,
-        "--for",
-        "8s",
-        "--out",
-        "short",
-        "--require-sustained",
-    ]);
+    let again = bench.flashproof(&words("check vault sim:read-iops=100000+write-iops=100000 --for 8s --out short --require-sustained"));
     again.expect(4).shows(&[
         "MEASURED: vault: limits held for ",
         " s (too brief: ",
@@ -428,16 +420,9 @@ fn several_checks_print_fewer_than_24_lines_with_failed_checks_first() {
 fn check_all_prints_one_table_and_writes_io_properties_yaml_of_scylladb() {
     let bench = Bench::new();
     let ended = bench
-        .flashproof(&[
-            "check",
-            "all",
-            SLOW,
-            "--for",
-            "8s",
-            "--out",
-            OUT,
-            "--markdown",
-        ])
+        .flashproof(&words(
+            "check all sim:read-iops=100000+write-iops=100000 --for 8s --out run --markdown",
+        ))
         .expect(0);
     for part in [
         "**MEASURED** - ",
@@ -490,8 +475,12 @@ fn own(change: impl Fn(String) -> String) -> String {
 #[test]
 fn a_users_own_check_runs_and_its_mistakes_are_named() {
     let bench = Bench::new();
-    bench.write("mine.toml", own(|text| text));
+    bench.write(
+        "mine.toml",
+        own(|text| text.replace("\"2026-01-01\"", "2026-01-01")),
+    );
     let json = check(&bench, &["./mine.toml", "sim:"], 0);
+    assert_eq!(criteria(&json)[0].1, "pass", "{json}");
     assert_eq!(
         (&json["outcome"], &json["checks"][0]["name"]),
         (&"pass".into(), &"mine".into())
@@ -611,11 +600,28 @@ fn a_users_own_check_runs_and_its_mistakes_are_named() {
             "written = \"much\"",
             "sustained.written: ",
         ),
+        (
+            "metric = \"p99\"\nbelow = \"10ms\"",
+            "metric = \"bandwidth\"\nat_least = \"500MB/s\"",
+            "at_least = \"500MB/s\": units with B have two meanings",
+        ),
+        (
+            "\"2026-01-01\"",
+            "5",
+            "line 23: looked_up is not a date - give a date such as \"2026-01-31\"",
+        ),
     ] {
         bench.write("wrong.toml", own(|text| text.replacen(from, to, 1)));
-        bench
-            .flashproof(&["check", "./wrong.toml", "sim:", "--out", "wrong"])
-            .expect_error(2, &[says]);
+        for options in [
+            &["sim:", "--out", "wrong"][..],
+            &["sim:", "--dry-run"],
+            &[".", "--dry-run"],
+            &["--show"],
+        ] {
+            bench
+                .flashproof(&[&["check", "./wrong.toml"], options].concat())
+                .expect_error(2, &[says]);
+        }
         assert!(!bench.exists("wrong"), "nothing is left of {says}");
     }
     bench.write(
@@ -1012,13 +1018,7 @@ fn check_with_only_a_path_prints_three_lines_and_the_next_command() {
     bench
         .flashproof(&["certify", "sim:", "--dry-run"])
         .expect(0);
-    let stall = [
-        "check",
-        "sim:stall-every-s=3+stall-ms=900",
-        "--for",
-        "9s",
-        "--markdown",
-    ];
+    let stall = words("check sim:stall-every-s=3+stall-ms=900 --for 9s --markdown");
     let stalled = bench.flashproof(&stall).expect(0);
     assert!(
         stalled.stdout.contains("99.9 % below 8"),

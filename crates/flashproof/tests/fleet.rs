@@ -1,6 +1,7 @@
 //! `flashproof fleet`: campaigns on one machine and through Slurm, also when something fails.
 
 use crate::support;
+use crate::support::words;
 
 use std::fs;
 use std::thread;
@@ -127,8 +128,15 @@ fn mistakes_in_campaign_files_are_reported_with_place_and_advice_and_nothing_run
     );
     wrong(
         &format!("{SCREEN}[drives]\nmodels = [\"none\"]\n"),
-        &["no free drive - no drive in the inventories matches"],
+        &[
+            "cannot choose the drives of the campaign - [drives] models lists \"none\", but no drive",
+        ],
     );
+    let typo = "[drives]\nserials = [\"SIM00001\", \"SIM0002\"]\n";
+    lab.campaign("x", &format!("{SCREEN}{typo}"));
+    lab.fleet(&["plan", LAB]).expect(0).says(&[
+        "warning: [drives] serials lists \"SIM0002\", but no drive in the inventories matches - correct or remove",
+    ]);
     wrong(
         &format!("{SCREEN}after = [\"screen\"]\n"),
         &["the steps screen wait for one another"],
@@ -753,12 +761,7 @@ fn after_preemption_or_the_time_limit_a_step_is_resumed() {
         return;
     };
     let slurm = lab.slurm.unwrap();
-    let urgent = [
-        "--partition=urgent",
-        "--nodelist=n4",
-        "--gres=flash:2",
-        "--exclusive",
-    ];
+    let urgent = words("--partition=urgent --nodelist=n4 --gres=flash:2 --exclusive");
     let submitted = slurm.run(
         "sbatch",
         &[&urgent[..], &["--output=/dev/null", "--wrap=sleep 4"]].concat(),

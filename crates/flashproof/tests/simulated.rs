@@ -268,7 +268,15 @@ fn configurations_that_cannot_run_together_are_refused() {
         "c.conf",
         "device-names: /dev/null\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n",
     );
+    bench.write(
+        "d.conf",
+        "device-names: file\nfile-size-mbytes: 16\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n",
+    );
     let run = |other: &str| bench.flashproof(&["storage", "a.conf", other, "--out", OUT]);
+    run("d.conf").expect_error(
+        2,
+        &["the file size in bytes (0: a device) is 0 in workload 1, but 16777216 in workload 2"],
+    );
     run("b.conf").expect_error(
         2,
         &[

@@ -1,12 +1,13 @@
 //! `campaign.toml`: which drives, which steps, how many at once, and which drives may be erased.
 
-use crate::inventory::{DriveHost, DriveState, Inventory, InventoryDrive};
+use crate::inventory::{DriveState, Inventory, InventoryDrive};
+use crate::select::Select;
 use results::files::{self, Instructions, Links};
 use results::format::{self, quoted, seconds};
 use serde::{Deserialize, Serialize};
 use session::failure::Failure;
 use session::runner::cpus;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -46,29 +47,6 @@ pub struct CampaignStep {
     pub after: Vec<String>,
     /// All drives begin this step at the same instant, this many seconds after the last drive is ready.
     pub together_sec: Option<u32>,
-}
-
-/// Conditions for the drives of a campaign: all must hold; an empty condition always holds.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Select {
-    pub models: Vec<String>,
-    pub firmwares: Vec<String>,
-    pub hosts: Vec<String>,
-    pub serials: Vec<String>,
-    /// Maximum number of drives, taken in the order of hosts and paths.
-    pub count: Option<usize>,
-    /// Also selects drives that are mounted, held or open, for steps that only read.
-    pub in_use: bool,
-    /// Allows a drive in several inventories: storage that several hosts share and test together.
-    pub shared: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlannedDrive {
-    pub host: DriveHost,
-    #[serde(flatten)]
-    pub drive: InventoryDrive,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -260,75 +238,6 @@ impl CampaignConfig {
             slurm: campaign_file.slurm,
         })
     }
-
-    /// Returns the drives of the campaign, and the matching drives that are left out because they are in use. Errors:
-    /// no drive is left, or a drive is in two inventories.
-    pub fn select(
-        &self,
-        inventories: &[(PathBuf, Inventory)],
-    ) -> Result<(Vec<PlannedDrive>, Vec<InventoryDrive>), Failure> {
-        let mut chosen = Vec::new();
-        let mut in_use = Vec::new();
-        let mut path_by_name: BTreeMap<String, &Path> = BTreeMap::new();
-        for (path, inventory) in inventories {
-            for drive in inventory
-                .drives
-                .iter()
-                .filter(|drive| self.matches_drive(inventory.host.as_deref(), drive))
-            {
-                // A path identifies a drive on one host only.
-                let host = inventory
-                    .host
-                    .as_deref()
-                    .filter(|_| drive.id == drive.path)
-                    .unwrap_or_default();
-                let names = [Some(&drive.id), drive.serial.as_ref(), drive.wwid.as_ref()]
-                    .into_iter()
-                    .flatten();
-                let names: BTreeSet<String> = names.map(|name| format!("{host} {name}")).collect();
-                let first = names
-                    .into_iter()
-                    .filter_map(|name| path_by_name.insert(name, path))
-                    .next();
-                if let Some(first) = first.filter(|_| !self.drives.shared) {
-                    return Err(Failure::usage(format!(
-                        "the drive {} is in two inventories, {} and {} - two tasks would test one drive - delete it \
-                         from one inventory, or name hosts under [drives]",
-                        quoted(&drive.id),
-                        first.display(),
-                        path.display()
-                    )));
-                }
-                match drive.state {
-                    DriveState::InUse if !self.drives.in_use => in_use.push(drive.clone()),
-                    _ => chosen.push(PlannedDrive {
-                        host: inventory.host.clone(),
-                        drive: drive.clone(),
-                    }),
-                }
-            }
-        }
-        if chosen.is_empty() {
-            let why = match in_use.len() {
-                0 => "no drive in the inventories matches [drives]".to_owned(),
-                used => format!("all drives that match [drives] ({used}) are in use"),
-            };
-            return Err(Failure::usage(format!(
-                "no free drive - {why} - \"flashproof fleet inventory\" shows the drives of a host, and why a drive is \
-                 not free"
-            )));
-        }
-        chosen.truncate(self.drives.count.unwrap_or(usize::MAX));
-        Ok((chosen, in_use))
-    }
-
-    fn matches_drive(&self, host: Option<&str>, drive: &InventoryDrive) -> bool {
-        let select = &self.drives;
-        matches_any(&select.models, &[drive.model.as_deref()])
-            && matches_any(&select.firmwares, &[drive.firmware.as_deref()])
-            && matches_any(&select.hosts, &[host])
-            && matches_any(&select.serials, &[drive.serial.as_deref(), Some(&drive.id)])
-    }
 }
 
 /// True if an option of a step names another program to run: fio's `--trigger`.
@@ -351,14 +260,6 @@ fn cannot_read(path: &Path, error: io::Error) -> Failure {
         "cannot read the campaign {} - {error} - {advice}",
         path.display()
     ))
-}
-
-fn matches_any(requested: &[String], values: &[Option<&str>]) -> bool {
-    requested.is_empty()
-        || values
-            .iter()
-            .flatten()
-            .any(|value| requested.iter().any(|requested| requested == value))
 }
 
 const NAME_RULE: &str = "give a name of 1 to 40 letters, digits, - or _";
@@ -739,93 +640,5 @@ mod tests {
             let error = parse(text).unwrap_err();
             assert!(error.starts_with(message), "{error}\nis not\n{message}");
         }
-    }
-
-    #[test]
-    fn a_drive_is_chosen_once_and_only_if_it_matches_and_is_free() {
-        let drive = |id: &str, serial: Option<&str>, wwid: Option<&str>, state| InventoryDrive {
-            id: id.to_owned(),
-            path: "/dev/x".to_owned(),
-            model: None,
-            serial: serial.map(str::to_owned),
-            wwid: wwid.map(str::to_owned),
-            firmware: None,
-            size_bytes: 1,
-            slot: None,
-            link: None,
-            numa_node: None,
-            wear_percent: None,
-            state,
-            why: None,
-        };
-        let of = |host: &str, drives: Vec<InventoryDrive>| {
-            let host = Some(host.to_owned());
-            (
-                PathBuf::from("i"),
-                Inventory {
-                    format_version: 1,
-                    host,
-                    taken_unix_ms: 0,
-                    drives,
-                },
-            )
-        };
-        let select = |settings: &str, inventories: &[(PathBuf, Inventory)]| {
-            let campaign = parse(&format!("name = \"x\"\n[drives]\n{settings}\n{STEP}")).unwrap();
-            campaign
-                .select(inventories)
-                .map(
-                    |(chosen, in_use): (Vec<PlannedDrive>, Vec<InventoryDrive>)| {
-                        let chosen = chosen
-                            .into_iter()
-                            .map(|planned| planned.drive.id)
-                            .collect::<Vec<_>>()
-                            .join(" ");
-                        format!(
-                            "{chosen}, in use {}",
-                            in_use
-                                .into_iter()
-                                .map(|drive| drive.id)
-                                .collect::<Vec<_>>()
-                                .join(" ")
-                        )
-                    },
-                )
-                .map_err(|failure| failure.message)
-        };
-        let free = DriveState::Free;
-        let used = DriveState::InUse;
-        let some = [
-            of(
-                "n1",
-                vec![
-                    drive("A", Some("A"), None, free),
-                    drive("B", Some("B"), None, used),
-                ],
-            ),
-            of("n2", vec![drive("C", Some("C"), None, DriveState::HasData)]),
-        ];
-        for (settings, is) in [
-            ("", "A C, in use B"),
-            ("in_use = true", "A B C, in use "),
-            ("count = 1", "A, in use B"),
-            ("serials = [\"C\"]", "C, in use "),
-            ("hosts = [\"n1\"]", "A, in use B"),
-        ] {
-            assert_eq!(select(settings, &some).unwrap(), is, "{settings}");
-        }
-        // The same drive under other names, seen by two hosts. A path alone identifies a drive on one host only.
-        let first = drive("S1", Some("S1"), Some("eui.1"), free);
-        for other in [
-            drive("eui.1", Some("other"), Some("eui.1"), free),
-            drive("eui.2", Some("S1"), None, free),
-        ] {
-            let error =
-                select("", &[of("n1", vec![first.clone()]), of("n2", vec![other])]).unwrap_err();
-            assert!(error.contains("two tasks would test one drive"), "{error}");
-        }
-        let path = || vec![drive("/dev/x", None, None, free)];
-        let found = select("", &[of("n1", path()), of("n2", path())]).unwrap();
-        assert_eq!(found, "/dev/x /dev/x, in use ");
     }
 }

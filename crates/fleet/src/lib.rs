@@ -32,6 +32,7 @@ pub mod journal;
 pub mod plan;
 pub mod rehearsal;
 pub mod results;
+pub mod select;
 pub mod slurm;
 pub mod start;
 pub mod status;

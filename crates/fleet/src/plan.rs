@@ -2,11 +2,10 @@
 //! file and writes the plan file. Tasks, status, report and export read the plan file, so that they work even if the
 //! campaign file no longer parses. Of the campaign file, tasks read only the erase consents.
 
-use crate::campaign::{
-    CAMPAIGN, CampaignConfig, CampaignStep, PlannedDrive, Slurm, is_name, name_commands,
-};
+use crate::campaign::{CAMPAIGN, CampaignConfig, CampaignStep, Slurm, is_name, name_commands};
 use crate::inventory::{DriveHost, DriveState, Inventory, InventoryDrive, host_text};
 use crate::journal::LOCK;
+use crate::select::PlannedDrive;
 use crate::{FILE_BYTES_MAX, failed};
 use report::table::Table;
 use results::files::{self, Instructions, Links, ReplaceTarget};
@@ -87,7 +86,13 @@ impl CampaignPlan {
         let plan = match read_plan_file(dir)? {
             Some(plan_file) => Self::resumed(dir, campaign, plan_file)?,
             None => {
-                let (drives, in_use) = campaign.select(&Inventory::read_all(dir)?)?;
+                let inventories = Inventory::read_all(dir)?;
+                let (drives, in_use) = campaign.drives.choose(&inventories)?;
+                for why in campaign.drives.unknown_values(&inventories) {
+                    console::warning_once(&format!(
+                        "{why} - correct or remove the value, or add the missing inventory"
+                    ));
+                }
                 Self {
                     dir: dir.to_owned(),
                     id: String::new(),

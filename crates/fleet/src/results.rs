@@ -1,7 +1,8 @@
 //! The results of a campaign as one document: verdicts, ratings, and each drive's latencies beside those of its peers.
 
-use crate::campaign::{CampaignConfig, CampaignStep, PlannedDrive};
+use crate::campaign::{CampaignConfig, CampaignStep};
 use crate::plan::CampaignPlan;
+use crate::select::PlannedDrive;
 use crate::status::CampaignStatus;
 use crate::task_status::{StepState, TaskStatus, TaskStepStatus};
 use conclusions::population::{DriveLatencies, Labels, examine};

@@ -4,10 +4,11 @@
 //! which steps ended, and the commands resume their series by themselves.
 
 use crate::barrier::Barrier;
-use crate::campaign::{CampaignStep, DRIVE, OUT, PlannedDrive};
+use crate::campaign::{CampaignStep, DRIVE, OUT};
 use crate::inventory::{Inventory, InventoryDrive};
 use crate::journal::{Journal, LockError, StepEnd, StepEvent, StepStart, TaskLock, create_own_dir};
 use crate::plan::{CampaignPlan, RESULTS};
+use crate::select::PlannedDrive;
 use crate::{ask_to_end, failed, host_name, own_command};
 use conclusions::series::{Series, SeriesStepState};
 use device::discover::{self, DeviceFacts};

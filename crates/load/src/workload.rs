@@ -179,13 +179,13 @@ impl RunSpec {
             .ok_or_else(|| "there is nothing to run".to_owned())?;
         for (number, spec) in specs.iter().enumerate().skip(1) {
             macro_rules! agree {
-                ($($field:ident: $what:literal,)+) => {$(
+                ($($field:ident$(.$shown:ident($default:literal))?: $what:literal,)+) => {$(
                     if spec.$field != joined.$field {
                         return Err(format!(
-                            "{} is {:?} in workload 1, but {:?} in workload {} - make them equal",
+                            "{} is {} in workload 1, but {} in workload {} - make them equal",
                             $what,
-                            joined.$field,
-                            spec.$field,
+                            joined.$field$(.$shown($default))?,
+                            spec.$field$(.$shown($default))?,
                             number + 1
                         ));
                     }
@@ -195,7 +195,7 @@ impl RunSpec {
                 duration_sec: "the duration",
                 report_interval_sec: "the report interval",
                 max_lag_sec: "the maximum lag",
-                file_size_bytes: "the file size",
+                file_size_bytes.unwrap_or(0): "the file size in bytes (0: a device)",
                 odsync: "O_DSYNC",
                 engine: "the engine",
                 pacing: "the pacing",

@@ -88,7 +88,7 @@ pub(super) fn order(prepared: &PreparationRecord) -> Result<Option<Arc<Order>>, 
     };
     let order = Order::new(prepared.used_bytes, spec).map_err(|why| {
         let path = &prepared.path;
-        format!("cannot prepare {path} for random writes - {why} - lower --over-provisioning or --cache-bytes")
+        format!("cannot prepare {path} for random writes - {why}")
     })?;
     Ok(Some(Arc::new(order)))
 }

@@ -75,13 +75,13 @@ impl Order {
     pub fn new(bytes: u64, spec: OrderSpec) -> Result<Self, String> {
         if spec.block_bytes == 0 || !spec.block_bytes.is_multiple_of(SPOT_BYTES as u32) {
             return Err(format!(
-                "a block of {} bytes is not a multiple of {SPOT_BYTES}",
+                "a block of {} bytes is not a multiple of {SPOT_BYTES} - give a multiple",
                 spec.block_bytes
             ));
         }
         if spec.cache_bytes > spec.pass_bytes / CACHE_SHARE {
             return Err(format!(
-                "a cache of {} bytes is more than 1/{CACHE_SHARE} of the {} bytes to write",
+                "a cache of {} bytes is more than 1/{CACHE_SHARE} of the {} bytes to write - lower the cache size",
                 spec.cache_bytes, spec.pass_bytes
             ));
         }
@@ -102,7 +102,8 @@ impl Order {
             }
             _ => Err(format!(
                 "{total_writes} writes are too many for {blocks} blocks of {} bytes: each block is written at most twice, and more than \
-                 the cache size must be written between the two writes",
+                 the cache size must be written between the two writes - lower the over-provisioning or the cache size, or \
+                 use a larger part of the drive",
                 spec.block_bytes
             )),
         }
@@ -367,14 +368,15 @@ mod tests {
         let why = order(1000, 0.28, 161, 1).unwrap_err();
         assert_eq!(
             why,
-            "a cache of 659456 bytes is more than 1/8 of the 5242880 bytes to write"
+            "a cache of 659456 bytes is more than 1/8 of the 5242880 bytes to write - lower the cache size"
         );
         let found = order(1000, 0.28, 160, 1).map(|order| order.writes());
         assert_eq!(found, Ok(1280));
         let why = order(1000, 1.5, 0, 1).unwrap_err();
-        assert!(
-            why.starts_with("2500 writes are too many for 1000 blocks of 4096 bytes"),
-            "{why}"
+        assert_contains!(
+            why,
+            "2500 writes are too many for 1000 blocks of 4096 bytes",
+            " - lower the over-provisioning or the cache size, or use a larger part of the drive"
         );
         let spec = OrderSpec {
             block_bytes: 0,
@@ -384,7 +386,7 @@ mod tests {
         };
         assert_contains!(
             Order::new(4096, spec).unwrap_err(),
-            "not a multiple of 4096"
+            "not a multiple of 4096 - give a multiple"
         );
         assert!(
             Order::new(

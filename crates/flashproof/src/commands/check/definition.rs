@@ -13,7 +13,8 @@ use include_dir::{Dir, include_dir};
 use load::choice::similar;
 use results::files::{self, Instructions, Links};
 use results::format::{in_one_line, quoted, span};
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use session::failure::Failure;
 use std::path::Path;
 
@@ -106,10 +107,22 @@ struct WrittenCriterion {
     below: Option<String>,
     at_least: Option<String>,
     source: Option<String>,
+    #[serde(default, deserialize_with = "date")]
     looked_up: Option<String>,
     standing: Option<LimitStatus>,
     tier: Option<String>,
     says: String,
+}
+
+/// Reads a date, as a string or in TOML's own form without quotation marks.
+fn date<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    match toml::Value::deserialize(deserializer)? {
+        toml::Value::String(date) => Ok(Some(date)),
+        toml::Value::Datetime(date) => Ok(Some(date.to_string())),
+        _ => Err(D::Error::custom(
+            "looked_up is not a date - give a date such as \"2026-01-31\"",
+        )),
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -195,7 +208,7 @@ impl Definition {
                 .collect(),
             sustained: Sustained {
                 seconds: check_file.sustained.seconds.min(RUN_SEC_MAX),
-                bytes_written: parse_number(&check_file.sustained.written, BYTES)
+                bytes_written: parse_bytes(&check_file.sustained.written)
                     .map_err(|why| fail(format!("sustained.written: {why}")))?,
                 why: in_one_line(&check_file.sustained.why),
             },
@@ -328,10 +341,9 @@ fn parse_criterion(
             parse_number(&below, SECONDS).map_err(|why| format!("below = {below:?}: {why}"))?
                 as f64,
         ),
-        (None, Some(least), false) => Some(
-            parse_number(&least, BYTES).map_err(|why| format!("at_least = {least:?}: {why}"))?
-                as f64,
-        ),
+        (None, Some(least), false) => {
+            Some(parse_bytes(&least).map_err(|why| format!("at_least = {least:?}: {why}"))? as f64)
+        }
         _ => {
             return Err(
                 "give \"below\" for a latency, or \"at_least\" for a rate (only one of them)"
@@ -385,6 +397,21 @@ fn parse_criterion(
     };
     criterion.sla().map_err(|error| error.to_string())?;
     Ok(criterion)
+}
+
+/// A number with fio's suffixes. Errors: also `MB` and `MiB`, whose values in fio are those that users expect of the
+/// other (1,048,576 and 1,000,000).
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    let lower = text.to_ascii_lowercase();
+    let ambiguous = ["kb", "mb", "gb", "tb", "pb", "ib"];
+    if ambiguous.iter().any(|unit| lower.contains(unit)) {
+        return Err(
+            "units with B have two meanings (fio's MB is 1,048,576 bytes, its MiB 1,000,000) - give bytes, such as \
+             500000000, or fio's k, m or g, such as 500m for 500 * 1,048,576"
+                .to_owned(),
+        );
+    }
+    parse_number(text, BYTES)
 }
 
 /// True for a plain file name: no path, and not hidden.
@@ -462,12 +489,8 @@ mod tests {
                 "{name} makes larger files"
             );
             let site = Site::open("sim:", &files).unwrap();
-            for run in &check.runs {
-                let load = check
-                    .load(run, &site)
-                    .unwrap_or_else(|error| panic!("{error}"));
-                assert!(!load.stream_names().is_empty());
-            }
+            let loads = check.loads(&site).unwrap_or_else(|error| panic!("{error}"));
+            assert!(loads.iter().all(|load| !load.stream_names().is_empty()));
             for criterion in check.runs.iter().flat_map(|run| &run.criteria) {
                 let is_cited = criterion
                     .source

@@ -155,7 +155,18 @@ impl Definition {
         ))
     }
 
-    pub fn load(&self, run: &RunDefinition, site: &Site) -> Result<FioLoad, Failure> {
+    /// Checks the jobs for a run at `path`, or in any directory if `None`, and opens nothing. Errors: the first mistake.
+    pub fn check_loads(&self, path: Option<&str>) -> Result<(), Failure> {
+        let files = self.files()?;
+        self.loads(&Site::planned(path, &files)?).map(drop)
+    }
+
+    /// The loads of all runs.
+    pub fn loads(&self, site: &Site) -> Result<Vec<FioLoad>, Failure> {
+        self.runs.iter().map(|run| self.load(run, site)).collect()
+    }
+
+    fn load(&self, run: &RunDefinition, site: &Site) -> Result<FioLoad, Failure> {
         let mut files = BTreeMap::<String, u64>::new();
         let jobs = run.check_jobs(self)?.into_iter().map(
             |CheckJob {

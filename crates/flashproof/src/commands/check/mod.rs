@@ -93,6 +93,10 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         .map(|name| Definition::find(name))
         .collect::<Result<Vec<_>, _>>()?;
     if args.show || args.dry_run && args.path.is_some() {
+        let path = args.path.as_deref();
+        definitions
+            .iter()
+            .try_for_each(|definition| definition.check_loads(path))?;
         return done(&definitions.iter().map(definition_text).collect::<String>());
     }
     let Some(path) = &args.path else {

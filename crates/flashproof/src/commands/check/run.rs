@@ -82,11 +82,7 @@ fn performed(
         ));
     }
     // Find mistakes in all runs before anything is written.
-    let loads = definition
-        .runs
-        .iter()
-        .map(|run| definition.load(run, &site));
-    let loads = loads.collect::<Result<Vec<_>, _>>()?;
+    let loads = definition.loads(&site)?;
     lay_out(
         request,
         &site,

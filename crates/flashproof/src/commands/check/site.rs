@@ -116,6 +116,25 @@ impl Site {
         })
     }
 
+    /// The site at `path`, or in any directory if `None`, without its disk: nothing is opened or made, and any files fit.
+    pub fn planned(path: Option<&str>, files: &BTreeMap<String, FileUse>) -> Result<Self, Failure> {
+        if let Some(device) = path.filter(|path| !Path::new(path).is_dir()) {
+            return Self::ranges(device, files, Vec::new(), u64::MAX)
+                .map_err(|why| cannot_check(device, why));
+        }
+        let names = files.keys();
+        Ok(Self {
+            path: path.unwrap_or(".").to_owned(),
+            disks: Vec::new(),
+            files_bytes: Some(0),
+            own_files: Vec::new(),
+            targets: names
+                .map(|name| (name.clone(), (name.clone(), 0)))
+                .collect(),
+            own_dir: None,
+        })
+    }
+
     /// A range on a device of `size_bytes` for each file; runs share a file's range. Errors: the device is too small.
     fn ranges(
         path: &str,
