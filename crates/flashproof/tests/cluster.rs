@@ -3,6 +3,7 @@
 use crate::support::info_server::{
     CREDENTIAL_OF_ADMIN, InfoServer, Mode, OF_4_9, OF_8_0, tls, tls_file,
 };
+use crate::support::words;
 use crate::support::{Bench, Ended, Running};
 use sizing::info::{self, Build, InfoReplies};
 use std::fs;
@@ -309,15 +310,7 @@ fn an_unresponsive_node_does_not_prevent_the_restoration_of_others() {
     // The bad node is sorted first.
     bad.set("node", "AA1");
     let hosts = format!("{},{}", good.host(), bad.host());
-    let long = [
-        "--enable",
-        "--duration",
-        "600",
-        "--every",
-        "600",
-        "--timeout",
-        "600",
-    ];
+    let long = words("--enable --duration 600 --every 600 --timeout 600");
     let collect = [
         &["size", "collect", "--host", &hosts, "--out", DIR],
         &long[..],
@@ -548,15 +541,7 @@ fn a_server_that_stalls_or_drips_bytes_does_not_delay_others() {
     let hosts = format!("{},{}", good.host(), bad.host());
     let arguments = arguments(
         &hosts,
-        &[
-            "--enable",
-            "--duration",
-            "600",
-            "--timeout",
-            "1",
-            "--retry",
-            "60",
-        ],
+        &words("--enable --duration 600 --timeout 1 --retry 60"),
     );
     let mut running = Running::start(bench.prepare(&arguments));
     running.wait_until("samples", || bad.samples() >= 1 && good.samples() >= 1);
@@ -630,14 +615,7 @@ fn a_lost_connection_is_reopened_with_the_session_token_and_wrong_logins_are_ref
     let ended = collect(
         &bench,
         &server,
-        &[
-            "--user",
-            "a",
-            "--password-file",
-            "password",
-            "--auth",
-            "external",
-        ],
+        &words("--user a --password-file password --auth external"),
     );
     ended.expect_error(
         2,
@@ -731,14 +709,7 @@ fn logs_and_iostat_outputs_are_copied_unchanged_into_the_folder() {
     bench.write("a/aerospike.log", b"\x1f\x8b\x08");
     bench.write("x.txt", "Linux");
     bench.write("messages", "two");
-    let files = [
-        "--log",
-        "aerospike.log",
-        "a/aerospike.log",
-        "messages",
-        "--iostat",
-        "x.txt",
-    ];
+    let files = words("--log aerospike.log a/aerospike.log messages --iostat x.txt");
     collect(&bench, &server, &files).expect(0);
     let alone = [&["size", "collect", "--out", "alone"], &files[..]].concat();
     let ended = bench.flashproof(&alone).expect(0);
@@ -757,15 +728,7 @@ fn logs_and_iostat_outputs_are_copied_unchanged_into_the_folder() {
     Running::start(piped).end().expect(0);
     assert_eq!(bench.read("piped/stdin.log"), b"two");
     let ended = bench
-        .flashproof(&[
-            "size",
-            "collect",
-            "--log",
-            "none.log",
-            "/dev/zero",
-            "--out",
-            "x",
-        ])
+        .flashproof(&words("size collect --log none.log /dev/zero --out x"))
         .expect(2);
     assert_eq!(ended.errors().len(), 2, "{}", ended.stderr);
     assert!(!bench.exists("x"));

@@ -1,5 +1,6 @@
 //! `flashproof size profile`: its files, and its messages about sources that cannot be used.
 
+use crate::support::words;
 use crate::support::{Bench, Ended};
 use std::path::{Path, PathBuf};
 
@@ -38,16 +39,7 @@ fn size(bench: &Bench, args: &[&str]) -> Ended {
 #[test]
 fn a_folder_becomes_a_profile_and_a_configuration_that_runs() {
     let bench = Bench::new();
-    let options = [
-        "--out",
-        "out",
-        "--device",
-        "sim:",
-        "--duration",
-        "60",
-        "--html",
-        "page.html",
-    ];
+    let options = words("--out out --device sim: --duration 60 --html page.html");
     size(&bench, &[&[example("").as_str()], &options[..]].concat()).expect(0);
     let page = bench.text("page.html");
     let place = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}"));
@@ -252,6 +244,45 @@ fn aerospike_conf_gives_the_configuration_that_the_log_lacks() {
 }
 
 #[test]
+fn a_copy_of_aerospike_conf_is_used_alone_left_out_beside_it_and_refused_if_it_contradicts() {
+    let bench = Bench::new();
+    let text = log();
+    let lines = text.lines().filter(|line| !line.contains("(config)"));
+    let lines = lines.collect::<Vec<_>>().join("\n");
+    let used = configuration("test");
+    let other = used.replace("256K", "128K");
+    for (dir, name, says) in [
+        ("copy", "aerospike.conf (1)", ""),
+        (
+            "backup",
+            "aerospike.conf.bak",
+            "backup/aerospike.conf.bak is left out: the configuration of node 32C901000000FC02 is backup/aerospike.conf -",
+        ),
+        (
+            "two",
+            "aerospike-old.conf",
+            "cannot use two/aerospike.conf - for namespace test of node 32C901000000FC02, two/aerospike-old.conf has other",
+        ),
+    ] {
+        std::fs::create_dir(bench.path(dir)).unwrap();
+        bench.write(&format!("{dir}/a.log"), &lines);
+        let is_alone = dir == "copy";
+        let contents = if is_alone { &used } else { &other };
+        bench.write(&format!("{dir}/{name}"), contents);
+        if !is_alone {
+            bench.write(&format!("{dir}/aerospike.conf"), &used);
+        }
+        // A folder of --info has the log as well, but only its configuration is read.
+        for args in [&[dir][..], &["--log", "copy/a.log", "--info", dir]] {
+            let ended = size(&bench, args);
+            assert!(ended.stderr.contains(says), "{args:?}: {ended:?}");
+            let is_used = ended.stdout.contains("256 KiB: flush-size, from ");
+            assert_eq!(is_used, dir != "two", "{args:?}: {ended:?}");
+        }
+    }
+}
+
+#[test]
 fn a_log_without_sizes_gives_unconfirmed_blocks_and_no_configuration() {
     let bench = Bench::new();
     let text = log()
@@ -272,14 +303,7 @@ fn a_log_without_sizes_gives_unconfirmed_blocks_and_no_configuration() {
         "{ended:?}"
     );
     assert!(bench.exists("out/profile.json") && !bench.exists("out/test.conf"));
-    let accepted = [
-        "--log",
-        "off.log",
-        "--out",
-        "out",
-        "--force",
-        "--accept-unbalanced",
-    ];
+    let accepted = words("--log off.log --out out --force --accept-unbalanced");
     let ended = size(&bench, &accepted)
         .expect_stderr(4, &["the log has no reads, writes and sizes of records"]);
     assert!(!ended.stderr.contains("--accept-unbalanced"), "{ended:?}");

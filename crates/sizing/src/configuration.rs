@@ -11,6 +11,7 @@ use crate::align::{Distortion, Offsets, PLAUSIBLE_PCT, RequestedLoad, solve};
 use crate::drive_io::{DriveIo, NAMES};
 use crate::profile::counters::kib;
 use crate::profile::{DeviceLoad, Profile};
+use crate::server_log::drive_context;
 use act::ActConfig;
 use act::options::Test;
 use act::reference::AnnotatedConfig;
@@ -420,7 +421,8 @@ impl<'a> NamespaceLoad<'a> {
         let lbw_origin = per_device(&origin.large_block_writes);
         let filled = self.sum(DeviceLoad::filled_per_sec);
         let by_commits = first.blocks_filled_per_sec.map_or_else(String::new, |_| {
-            format!("{filled:.1}, drv_ssd: write; the large-block writes among them: ")
+            let context = drive_context(first.is_memory);
+            format!("{filled:.1}, {context}: write; the large-block writes among them: ")
         });
         note(
             "total-lbw-per-sec",

@@ -4,9 +4,10 @@
 //! at the start of a line. A log contains gigabytes of NUL bytes if it was truncated (`copytruncate`) while the server
 //! kept writing at its old offset. At most [`NUL_BYTES_MAX`] are skipped.
 //!
-//! Text copied from a web page has no-break spaces: each byte of such a space is read as a space.
+//! Text copied from a web page has no-break spaces, which are read as spaces. The escape sequences of a terminal's
+//! colours (`grep --color=always`) are skipped.
 
-use memchr::{memchr, memmem};
+use memchr::{memchr, memchr2};
 use results::format::{Grouped, count};
 use std::fmt;
 use std::io::{self, Read};
@@ -16,6 +17,7 @@ pub const LINE_BYTES_MAX: usize = 64 << 10;
 /// Maximum number of consecutive NUL bytes to skip: some seconds of reading. A sparse file may have any size.
 const NUL_BYTES_MAX: u64 = 4 << 30;
 const NO_BREAK_SPACE: &[u8] = "\u{a0}".as_bytes();
+const ESCAPE: u8 = b'\x1b';
 /// Bytes per read; fits into a core's cache.
 const WINDOW_BYTES: usize = 256 << 10;
 
@@ -129,7 +131,7 @@ impl<R: Read> LineReader<R> {
                     searched = 0;
                     continue;
                 }
-                let line = plain_spaces(&mut self.window[begin..begin + length]);
+                let line = plain(&mut self.window[begin..begin + length]);
                 return Ok(Some(TextLine {
                     bytes: line.strip_suffix(b"\r").unwrap_or(line),
                     is_complete: true,
@@ -143,7 +145,7 @@ impl<R: Read> LineReader<R> {
                 let begin = std::mem::replace(&mut self.begin, self.end);
                 self.number += u64::from(begin < self.end);
                 let rest = TextLine {
-                    bytes: plain_spaces(&mut self.window[begin..self.end]),
+                    bytes: plain(&mut self.window[begin..self.end]),
                     is_complete: false,
                 };
                 return Ok((begin < self.end).then_some(rest));
@@ -217,22 +219,60 @@ impl<R: Read> LineReader<R> {
     }
 }
 
-fn plain_spaces(line: &mut [u8]) -> &[u8] {
-    // Few lines have this byte, and the search for one byte is the fastest.
-    if memchr(NO_BREAK_SPACE[0], line).is_some() {
-        let mut rest = &mut *line;
-        while let Some(at) = memmem::find(rest, NO_BREAK_SPACE) {
-            let end = at + NO_BREAK_SPACE.len();
-            rest[at..end].fill(b' ');
-            rest = &mut rest[end..];
+/// `line` with a space for each no-break space, and without colours, in its first bytes.
+fn plain(line: &mut [u8]) -> &[u8] {
+    // Few lines have these bytes, and the search for single bytes is the fastest.
+    let Some(first) = memchr2(NO_BREAK_SPACE[0], ESCAPE, line) else {
+        return line;
+    };
+    let mut read = first;
+    let mut written = first;
+    while read < line.len() {
+        if let Some(bytes) = colour_bytes(&line[read..]) {
+            read += bytes;
+            continue;
         }
+        let is_space = line[read..].starts_with(NO_BREAK_SPACE);
+        line[written] = if is_space { b' ' } else { line[read] };
+        read += if is_space { NO_BREAK_SPACE.len() } else { 1 };
+        written += 1;
     }
-    line
+    &line[..written]
+}
+
+/// Bytes of the escape sequence at the start of `text`, if it sets a colour (`ESC[1;31m`) or erases the rest of the
+/// terminal's line (`ESC[K`).
+fn colour_bytes(text: &[u8]) -> Option<usize> {
+    let parameters = text.strip_prefix(b"\x1b[")?;
+    let end = parameters
+        .iter()
+        .position(|byte| !byte.is_ascii_digit() && *byte != b';')?;
+    matches!(parameters[end], b'm' | b'K').then_some(end + b"\x1b[m".len())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_break_spaces_become_spaces_and_colours_of_a_terminal_are_skipped() {
+        for (line, expected) in [
+            ("a b", "a b"),
+            ("\u{a0}a:\u{a0}\u{a0}(b\u{a0}", " a:  (b "),
+            (
+                "(\x1b[01;31m\x1b[Kdrv\x1b[m\x1b[K): \u{a0}\u{a9}",
+                "(drv):  \u{a9}",
+            ),
+            ("\x1b[2J \x1b[ \x1b \x1b[1", "\x1b[2J \x1b[ \x1b \x1b[1"),
+        ] {
+            let text = format!("{line}\r\n{line}");
+            let mut lines = LineReader::new(text.as_bytes());
+            for _ in 0..2 {
+                let found = lines.next_line().unwrap().unwrap().bytes;
+                assert_eq!(String::from_utf8_lossy(found), expected);
+            }
+        }
+    }
 
     #[test]
     fn a_sparse_file_is_not_read_to_its_end() {

@@ -3,7 +3,8 @@
 //! A table has averages where a log has counters. Each table becomes two dumps of a histogram, at the start and the end
 //! of one period; their difference has the table's averages. drv_ssd lines, often of another day, are moved to that
 //! period. All numbers derived from a log can therefore be derived from tables, too. Old and new headings are read,
-//! blanks may be collapsed, and a table may lack its heading: then the command before it gives its name.
+//! blanks may be collapsed, and a table may lack its heading: then the command before it gives its name. A table without
+//! its line of averages ends at the next title. Lines may be quoted, as in a mail: `> avg ...`.
 
 use crate::lines::LineReader;
 use crate::server_log::{self, Dump, HistogramUnit, LogError, ServerLog};
@@ -86,7 +87,7 @@ pub fn is_pasted(path: &Path) -> bool {
     let mut lines = LineReader::new(source.into_parts().1);
     for _ in 0..SNIFFED_LINES {
         match lines.next_line() {
-            Ok(Some(line)) if is_head(&String::from_utf8_lossy(line.bytes)) => return true,
+            Ok(Some(line)) if is_head(unquoted(line.bytes)) => return true,
             Ok(Some(_)) => {}
             _ => return false,
         }
@@ -253,26 +254,45 @@ fn tables_of(
     let mut lines = LineReader::new(input);
     let mut open_table = OpenTable::default();
     while let Some(line) = lines.next_line()? {
-        let text = String::from_utf8_lossy(line.bytes);
+        let bytes = unquoted(line.bytes);
+        let text = String::from_utf8_lossy(bytes);
         let words: Vec<&str> = text.split_whitespace().collect();
-        match open_table.take(&text, &words) {
-            PastedLineKind::Average(pct_over, per_sec) if tables.len() < TABLES_MAX => {
-                tables.extend(open_table.closed(pct_over, per_sec));
+        let closed = match open_table.take(&text, &words) {
+            PastedLineKind::Title(name) => {
+                let closed = open_table.close(None);
+                open_table.name = name;
+                closed
             }
+            PastedLineKind::Average(average) => open_table.close(Some(average)),
             // Other lines belong to a log, or are dropped.
             PastedLineKind::Not if log_bytes.len() < REST_BYTES_MAX && is_of_a_log(&words) => {
-                log_bytes.extend_from_slice(line.bytes);
+                log_bytes.extend_from_slice(bytes);
                 log_bytes.push(b'\n');
+                None
             }
-            PastedLineKind::Part | PastedLineKind::Average(..) | PastedLineKind::Not => {}
-        }
+            PastedLineKind::Part | PastedLineKind::Not => None,
+        };
+        tables.extend(closed.filter(|_| tables.len() < TABLES_MAX));
     }
+    let last = open_table.close(None);
+    tables.extend(last.filter(|_| tables.len() < TABLES_MAX));
     Ok(())
 }
 
+/// `line` without the marks of a quotation at its start: `> > avg`.
+fn unquoted(line: &[u8]) -> &[u8] {
+    let is_mark = |byte: &&u8| b"> \t".contains(byte);
+    &line[line.iter().take_while(is_mark).count()..]
+}
+
+/// Percentages over the thresholds, and values per second.
+type TableRow = (Vec<f64>, f64);
+
 enum PastedLineKind {
+    /// The start of a table, with its name if the line has one.
+    Title(Option<String>),
     Part,
-    Average(Vec<f64>, f64),
+    Average(TableRow),
     Not,
 }
 
@@ -283,30 +303,19 @@ impl OpenTable {
             .strip_prefix("Histogram")
             .map(|rest| rest.trim().trim_start_matches("Name").trim());
         if let Some(name) = titled.and_then(|rest| rest.strip_prefix(':')) {
-            *self = Self {
-                name: Some(name.trim().to_owned()),
-                ..Self::default()
-            };
-            return PastedLineKind::Part;
+            return PastedLineKind::Title(Some(name.trim().to_owned()));
         }
         if let Some(at) = words.iter().position(|word| word.ends_with("asloglatency")) {
             let after = words[at..]
                 .iter()
                 .position(|word| *word == "-h")
                 .and_then(|h| words.get(at + h + 1));
-            *self = Self {
-                name: after.map(|name| name.trim_matches(['\'', '"']).to_owned()),
-                ..Self::default()
-            };
-            return PastedLineKind::Part;
+            let name = after.map(|name| name.trim_matches(['\'', '"']).to_owned());
+            return PastedLineKind::Title(name);
         }
         match words {
             [name] if name.starts_with('{') && name.contains("}-") => {
-                *self = Self {
-                    name: Some((*name).to_owned()),
-                    ..Self::default()
-                };
-                PastedLineKind::Part
+                PastedLineKind::Title(Some((*name).to_owned()))
             }
             ["Log", ":", ..] => PastedLineKind::Part,
             ["%", ">", unit] | ["%>", unit] => {
@@ -326,10 +335,9 @@ impl OpenTable {
                 PastedLineKind::Part
             }
             ["max", ..] => PastedLineKind::Part,
-            ["avg", numbers @ ..] => match self.row(numbers) {
-                Some((pct_over, per_sec)) => PastedLineKind::Average(pct_over, per_sec),
-                None => PastedLineKind::Part,
-            },
+            ["avg", numbers @ ..] => self
+                .row(numbers)
+                .map_or(PastedLineKind::Part, PastedLineKind::Average),
             [time, seconds, numbers @ ..] if time.len() == 8 && time.split(':').count() == 3 => {
                 let seconds = seconds
                     .parse()
@@ -346,7 +354,7 @@ impl OpenTable {
     }
 
     /// Percentages and the rate after them.
-    fn row(&self, numbers: &[&str]) -> Option<(Vec<f64>, f64)> {
+    fn row(&self, numbers: &[&str]) -> Option<TableRow> {
         let numbers: Vec<f64> = numbers
             .iter()
             .map(|number| number.parse().ok())
@@ -360,14 +368,16 @@ impl OpenTable {
     }
 
     /// The table, computed from its slices if any, because the line of averages gives the same weight to slices without
-    /// operations.
-    fn closed(&mut self, pct_over: Vec<f64>, per_sec: f64) -> Option<Pasted> {
+    /// operations. `None`: there is neither a slice nor an `average`, or no name.
+    fn close(&mut self, average: Option<TableRow>) -> Option<Pasted> {
         let Self {
             name,
             unit,
             thresholds,
             slices,
         } = std::mem::take(self);
+        let last_slice = slices.last().map(|(_, pct, rate)| (pct.clone(), *rate));
+        let (pct_over, per_sec) = average.or(last_slice)?;
         let count: f64 = slices.iter().map(|(seconds, _, rate)| seconds * rate).sum();
         let seconds: f64 = slices.iter().map(|(seconds, ..)| seconds).sum();
         let has_equal_columns = slices.iter().all(|(_, pct, _)| pct.len() == pct_over.len());
@@ -400,8 +410,9 @@ impl OpenTable {
     }
 }
 
-fn is_head(line: &str) -> bool {
-    let words: Vec<&str> = line.split_whitespace().collect();
+fn is_head(line: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(line);
+    let words: Vec<&str> = text.split_whitespace().collect();
     matches!(words[..], ["slice-to", "(sec)", .., "ops/sec"])
 }
 
@@ -476,6 +487,21 @@ mod tests {
             pasted("{a}-read\navg 100.00 120.00 0.00 7.5\navg nan 1\n").0,
             []
         );
+    }
+
+    #[test]
+    fn a_table_without_averages_or_in_a_quotation_has_the_averages_of_its_slices() {
+        let text = "{a}-device-write-size\nslice-to (sec) 1 2 ops/sec\n21:39:42 502 100.00 50.00 7.5\n\
+                    avg 100.00 50.00 7.5\n{a}-device-read-size\nslice-to (sec) 1 2 ops/sec\n21:39:52 502 100.00 25.00 3.5\n\
+                    avg 100.00 25.00 3.5\nApr 10 2018 07:28:02 GMT: INFO (drv_ssd): x\n";
+        let without_averages = text.replace("avg", "max");
+        let quoted = format!("> > {}", text.trim_end().replace('\n', "\n> > "));
+        let expected = pasted(text);
+        assert_eq!(expected.0.len(), 2);
+        for other in [without_averages, quoted] {
+            assert_eq!(pasted(&other), expected, "{other}");
+            assert!(other.lines().any(|line| is_head(unquoted(line.as_bytes()))));
+        }
     }
 
     #[test]

@@ -98,7 +98,7 @@ fn in_memory() -> String {
         name.ends_with("-/dev/loop2-read") || name.ends_with("-large-block-read")
     });
     let text = text
-        .replace("(drv_ssd): (drv_ssd.c", "(drv_mem): (drv_mem.c")
+        .replace("(drv_ssd): (drv_ssd.c", "(drv-mem): (drv_mem.c")
         .replace(" write-q 0", "");
     text.replace("{test} /dev/loop2: ", "{test} stripe-0: ")
         .replace("storage-engine device {", "storage-engine memory {")
@@ -113,7 +113,13 @@ fn a_storage_engine_in_memory_only_writes_to_its_backing_device() {
             .filter(is_start)
             .fold(String::new(), |text, line| text + line + "\n")
     };
-    for text in [in_memory(), silent.clone(), without_start(&silent)] {
+    let logs = [
+        in_memory(),
+        in_memory().replace("(drv-mem)", "(drv_mem)"),
+        silent.clone(),
+        without_start(&silent),
+    ];
+    for text in logs {
         let profile = profile_of(text);
         let load = &profile.loads[0];
         assert_eq!(&*load.device, "/dev/loop2");
@@ -121,6 +127,7 @@ fn a_storage_engine_in_memory_only_writes_to_its_backing_device() {
         assert!(!load.is_records_unknown);
         assert_eq!(load.reads_per_sec, 0.0);
         assert_eq!(load.large_block_reads_per_sec, 0.0);
+        assert!(load.direct_frees_per_sec.is_some());
         assert!(
             (load.large_block_writes_per_sec - 192.1).abs() < 1.0,
             "{load:?}"
@@ -146,6 +153,8 @@ fn a_storage_engine_in_memory_only_writes_to_its_backing_device() {
             assert!(conf.contains(line), "{line} {conf}");
         }
     }
+    let brief = in_memory().replace(" defrag-io-skips ", " ");
+    assert_any_contains!(profile_of(brief).remarks, "param drv-mem to detail");
     let nameless = without_dumps(&without_start(&silent), |name| name.contains("/dev/"));
     let backed = profile_of(nameless.clone());
     assert_eq!(backed.loads[0].device, "stripe-0");
@@ -156,6 +165,29 @@ fn a_storage_engine_in_memory_only_writes_to_its_backing_device() {
     let unbacked = partial.collect::<Vec<_>>().join("\n");
     let error = try_profile(&sources(&[("a.log", unbacked)]).unwrap()).unwrap_err();
     assert_contains!(error, "without a device there is no I/O");
+}
+
+#[test]
+fn a_changing_load_of_records_only_in_memory_does_not_affect_the_window() {
+    let mut text = String::new();
+    for (n, line) in captured().lines().enumerate() {
+        text += line;
+        text.push('\n');
+        if line.contains(": used-bytes ") {
+            let in_memory = line
+                .replace("(drv_ssd)", "(drv-mem)")
+                .replace("{test} /dev/loop2", "{cache} stripe-0")
+                .replace(" write-q 0", "")
+                .replace(" write (", &format!(" write ({n}"));
+            text += &in_memory;
+            text.push('\n');
+        }
+    }
+    let profile = profile_of(text);
+    assert_any_contains!(profile.remarks, "without a device there is no I/O");
+    let expected = profile_of(captured());
+    assert_eq!(profile.nodes, expected.nodes);
+    assert_eq!(profile.loads, expected.loads);
 }
 
 #[test]
@@ -427,7 +459,7 @@ fn prefixes_do_not_change_the_profile_and_distinguish_nodes() {
     let json = |n: usize, line: &str| {
         serde_json::json!({"log": format!("{line}\n"), "time": stamp(n)}).to_string()
     };
-    let formats: [Format<'_>; 18] = [
+    let formats: [Format<'_>; 20] = [
         &|n, line| format!("{},{},db1", stamp(n), csv(line)),
         &|n, line| format!("{},{}", csv(line), stamp(n)),
         &|n, line| format!("{};{line};\"db;1\"", stamp(n)),
@@ -435,7 +467,9 @@ fn prefixes_do_not_change_the_profile_and_distinguish_nodes() {
         &|n, line| format!("\"q{n}z\",\"{line}\",{n}"),
         &|n, line| format!("q{n}z,{},{}", csv(line), stamp(n)),
         &|n, line| format!("{} {n}q {line}", stamp(n)),
-        &|_, line| line.replace("  ", "\u{a0} "),
+        &|_, line| line.replace(' ', "\u{a0}"),
+        &|_, line| line.replace("drv_ssd", "\x1b[01;31m\x1b[Kdrv_ssd\x1b[m\x1b[K"),
+        &|_, line| format!("\x1b[36maerospike-1  | \x1b[0m{line}"),
         &|_, line| format!("aerospike-1  | {line}"),
         &|n, line| format!("{} stdout F {line}", stamp(n)),
         &|_, line| format!("[pod/aerospike-0/aerospike-server] {line}"),

@@ -356,7 +356,8 @@ fn a_configuration_file_stands_for_a_start_that_the_log_lacks() {
     rotated.starts.clear();
     for (text, commits, devices, large_kib) in [
         ("device /dev/loop2", false, 1, 128),
-        ("device /dev/loop2\ncommit-to-device YES", true, 1, 128),
+        // Most writes are then records: their number does not give the size of a flush.
+        ("device /dev/loop2\ncommit-to-device YES", true, 1, 1024),
         (
             "device /dev/loop2  /dev/sdz\nflush-size 256K",
             false,
@@ -372,7 +373,7 @@ fn a_configuration_file_stands_for_a_start_that_the_log_lacks() {
         assert_eq!(load.commit_to_device, commits, "{text}");
         assert_eq!(profile.loads.len(), devices, "{text}");
         assert_eq!(load.large_block_bytes >> 10, large_kib, "{text}");
-        assert_eq!(load.origin.large_block.contains("a.conf"), large_kib == 256);
+        assert_eq!(load.origin.large_block.contains("a.conf"), large_kib != 128);
     }
     let mut started = log("ce-8.0.0.15");
     started.add_configuration(file("commit-to-device true\nflush-size 256K"));
@@ -384,6 +385,48 @@ fn a_configuration_file_stands_for_a_start_that_the_log_lacks() {
     let by_file = profile_of(started, &options()).unwrap();
     assert!(by_file.loads[0].commit_to_device);
     assert_eq!(by_file.nodes[0].build.as_deref(), Some("8.0.0.15"));
+}
+
+#[test]
+fn a_size_that_the_configuration_of_a_device_does_not_set_is_the_servers_default() {
+    let default = "the server's default, not set in a.conf";
+    for (capture, text, large_kib, origin, doubts) in [
+        ("ce-4.9.0.37", "", 1024, default, 0),
+        ("ce-8.0.0.15", "", 1024, default, 0),
+        ("ce-4.9.0.37", "write-block-size 1G", 128, "assumed", 1),
+        ("ce-8.0.0.15", "write-block-size 128K", 1024, "assumed", 1),
+    ] {
+        let mut log = log(capture);
+        log.starts.clear();
+        log.histograms
+            .retain(|name, _| !name.contains("/dev/loop2"));
+        log.add_configuration(file(&format!("device /dev/loop2\n{text}")));
+        let profile = profile_of(log, &options()).unwrap();
+        let load = &profile.loads[0];
+        assert_eq!(load.large_block_bytes >> 10, large_kib, "{capture}: {text}");
+        assert_contains!(load.origin.large_block, origin);
+        assert_eq!(profile.doubts().len(), doubts, "{capture}: {text}");
+    }
+}
+
+#[test]
+fn two_files_of_a_node_must_configure_a_namespace_with_equal_values() {
+    let known = file("device /dev/a\nflush-size 128K");
+    for (text, expected) in [
+        ("device /dev/a # copy\nflush-size 131072", Ok(())),
+        ("device /dev/a\nflush-size 1M", Err("test".to_owned())),
+        ("flush-size 128K", Err("test".to_owned())),
+    ] {
+        let mut both = known.clone();
+        assert_eq!(both.add_file(file(text)), expected, "{text}");
+        assert_eq!(both, known);
+    }
+    let mut other = file("device /dev/b");
+    let keys = other.configuration.remove("test").unwrap();
+    other.configuration.insert("other".to_owned(), keys);
+    let mut both = known;
+    both.add_file(other).unwrap();
+    assert_eq!(both.configuration.len(), 2);
 }
 
 #[test]

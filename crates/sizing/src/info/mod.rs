@@ -9,7 +9,8 @@
 //! lines as the server sent them. `# host`, `# build` and other comments may stand anywhere. The last value of each
 //! name is kept: in a file, samples are in order of time.
 //!
-//! Text copied from a terminal is read as well ([`PastedReply`]): asinfo and its reply, tables of asadm.
+//! Text copied from a terminal is read as well ([`PastedReply`]): asinfo and its reply, tables of asadm. JSON of asadm is
+//! refused, because its structure differs between versions.
 //!
 //! Queries depend on the server's version ([`Build`]). Names changed over the years: each value of a [`Namespace`] is
 //! looked up under all of its names, new ones first. A value that a version does not report is `None`, never 0.
@@ -44,6 +45,8 @@ pub struct InfoReplies {
     pub build: Option<Build>,
     /// By name; an empty name: a pasted reply without its request.
     pub namespaces: BTreeMap<String, Namespace>,
+    /// True if a source begins as JSON.
+    is_json: bool,
 }
 
 /// Command for messages that writes a converted file: a folder of replies has no standard input.
@@ -52,12 +55,18 @@ const TO_NEW_FILE: &str = "cat > NEW.info";
 /// Compressions, of which some are refused with the program that decompresses.
 const COMPRESSED_ENDINGS: [&str; 5] = [".gz", ".zst", ".xz", ".bz2", ".lz4"];
 
-/// Reads one file of one node, plain or compressed, or standard input for `-`.
+/// Reads one file of one node, plain or compressed, or standard input for `-`. Errors: also a file of JSON.
 pub fn read_file(path: &Path) -> io::Result<InfoReplies> {
     let mut replies = InfoReplies::default();
     replies.read_path(path)?;
+    if replies.is_json && replies.namespaces.is_empty() {
+        return Err(io::Error::other(JSON_ADVICE));
+    }
     Ok(replies)
 }
+
+const JSON_ADVICE: &str = "this is JSON, as asadm --json and collectinfo write it, and only text is read: copy the table \
+                           of asadm's \"show config namespace\" (without --json), or the reply of asinfo -v namespace/NS";
 
 /// Reads a folder: each `NODE.info` is a node. Without such files, all `.txt` files together are one node, because
 /// scripts write one file for each queried name. Returns nothing if the folder has neither.
@@ -84,7 +93,8 @@ pub fn read_folder(dir: &Path) -> io::Result<Vec<InfoReplies>> {
     Ok(if is_node { vec![replies] } else { Vec::new() })
 }
 
-fn has_ending(path: &Path, ending: &str) -> bool {
+/// True if the name of the file, decompressed, has this `ending`.
+pub fn has_ending(path: &Path, ending: &str) -> bool {
     let name = path.to_string_lossy();
     let compressed = COMPRESSED_ENDINGS
         .iter()
@@ -97,6 +107,10 @@ fn has_ending(path: &Path, ending: &str) -> bool {
 struct PastedReply {
     /// Name of the request; empty: unknown.
     request: String,
+    /// True within a table of asadm, after its title.
+    is_table: bool,
+    /// Names in the header of a table with a row for each node.
+    columns: Vec<String>,
     /// The values so far, each followed by a semicolon.
     values: String,
 }
@@ -116,7 +130,12 @@ impl InfoReplies {
         let mut input = BufReader::with_capacity(1 << 16, input);
         let mut line = Vec::new();
         let mut pasted = PastedReply::default();
+        let mut is_first = true;
         while next_line(&mut input, REPLY_BYTES_MAX, &mut line)? {
+            if is_first && !line.trim_ascii().is_empty() {
+                self.is_json |= begins_json(&line);
+                is_first = false;
+            }
             if (line.len() as u64) < REPLY_BYTES_MAX {
                 self.take(&String::from_utf8_lossy(&line), &mut pasted);
             }
@@ -136,8 +155,7 @@ impl InfoReplies {
 
     fn take(&mut self, line: &str, pasted: &mut PastedReply) {
         if let Some((name, value)) = line.split_once('\t').or_else(|| request_of(line)) {
-            self.end_pasted(pasted);
-            pasted.request = name.to_owned();
+            self.begin_pasted(pasted, name.to_owned(), false);
             // A request alone: its reply is in the next lines.
             return self.reply(name, value);
         }
@@ -145,16 +163,22 @@ impl InfoReplies {
             return self.comment(comment.trim());
         }
         if line.starts_with('~') {
-            self.end_pasted(pasted);
-            pasted.request = request_of_table(line);
+            return self.begin_pasted(pasted, request_of_table(line), true);
+        }
+        let cells = cells_of_row(line, pasted.is_table);
+        if cells
+            .iter()
+            .skip(1)
+            .any(|name| name.starts_with("storage-engine"))
+        {
+            pasted.columns = cells.into_iter().map(str::to_owned).collect();
             return;
         }
-        let value = value_of_row(line).unwrap_or_else(|| line.trim().to_owned());
+        let value = value_of_row(&cells, &pasted.columns).unwrap_or_else(|| line.trim().to_owned());
         let is_value = value.contains('=')
             || matches!(&*pasted.request, "node" | "build") && !value.contains(' ');
         // A line with all values is a reply of its own, as is a list of values up to another line.
-        let is_row = line.contains('|');
-        if !is_value && !is_row || value.contains(';') {
+        if !is_value && cells.is_empty() || value.contains(';') {
             self.end_pasted(pasted);
         }
         if is_value && ((pasted.values.len() + value.len()) as u64) < REPLY_BYTES_MAX {
@@ -163,6 +187,15 @@ impl InfoReplies {
         if value.contains(';') {
             self.end_pasted(pasted);
         }
+    }
+
+    fn begin_pasted(&mut self, pasted: &mut PastedReply, request: String, is_table: bool) {
+        self.end_pasted(pasted);
+        *pasted = PastedReply {
+            request,
+            is_table,
+            ..PastedReply::default()
+        };
     }
 
     fn end_pasted(&mut self, pasted: &mut PastedReply) {
@@ -241,13 +274,41 @@ fn request_of_table(title: &str) -> String {
     }
 }
 
-/// `NAME=VALUE` from the row `NAME |VALUE |VALUE` of such a table, if all nodes have this value.
-fn value_of_row(line: &str) -> Option<String> {
-    let (name, values) = line.split_once('|')?;
-    let mut values = values.split('|').map(str::trim);
-    let value = values.next()?;
-    let is_common = values.all(|other| other == value);
-    is_common.then(|| format!("{}={value}", name.trim()))
+/// The cells of the row `NAME |VALUE |VALUE` of such a table, or `NAME :   VALUE   VALUE` of asadm's older versions.
+/// Empty for another line.
+fn cells_of_row(line: &str, is_table: bool) -> Vec<&str> {
+    if line.contains('|') {
+        return line.split('|').map(str::trim).collect();
+    }
+    match line.split_once(": ") {
+        Some((name, values)) if is_table => [name.trim()]
+            .into_iter()
+            .chain(values.split_whitespace())
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// `NAME=VALUE` from the row of a setting, if all nodes have this value. With names in the `columns` (asadm's -flip): all
+/// settings from the row of a node.
+fn value_of_row(cells: &[&str], columns: &[String]) -> Option<String> {
+    let (name, values) = cells.split_first()?;
+    if cells.len() == columns.len() {
+        let settings = columns.iter().zip(cells);
+        let settings = settings.map(|(name, value)| format!("{name}={value}"));
+        return Some(Vec::from_iter(settings).join(";"));
+    }
+    let value = values.first()?;
+    let is_common = values.iter().all(|other| other == value);
+    is_common.then(|| format!("{name}={value}"))
+}
+
+/// True for the first line of an object, or of a list of objects.
+fn begins_json(line: &[u8]) -> bool {
+    let text = line.trim_ascii();
+    let text = text.strip_prefix(b"[").unwrap_or(text).trim_ascii();
+    let fields = text.strip_prefix(b"{").map(<[u8]>::trim_ascii);
+    text.is_empty() || fields.is_some_and(|fields| fields.is_empty() || fields[0] == b'"')
 }
 
 /// The namespace in the query `name`: `namespace/NS`, `get-config:context=namespace;id=NS` or `;namespace=NS`.
@@ -297,8 +358,9 @@ pub fn sample_text(timestamp: SystemTime, replies: &[(String, String)]) -> Strin
 /// Write block size of servers from version 7.1 on, bytes. Source: the server's `drv_ssd.h`, `WBLOCK_SZ`.
 pub const FIXED_BLOCK_BYTES: u64 = 8 << 20;
 
-/// Default of flush-size in servers from version 7.1 on, bytes. Source: the documentation of server 7.1.
-pub const FLUSH_BYTES: u64 = 1 << 20;
+/// Default of write-block-size, and from server version 7.1 on of flush-size, bytes. Source: the servers 3 to 8.1,
+/// `storage_write_block_size` and `DEFAULT_FLUSH_SIZE`.
+pub const DEFAULT_BLOCK_BYTES: u64 = 1 << 20;
 
 /// A server's version: `8.0.0.15`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -414,14 +476,16 @@ impl Namespace {
 
     /// True if the namespace stores its records on devices or files.
     pub fn is_on_devices(&self) -> bool {
-        match self.newest.get("storage-engine").map(String::as_str) {
-            Some(engine) => {
-                engine == "device"
-                    || engine == "ssd"
-                    || engine == "memory" && !self.devices.is_empty()
-            }
-            None => !self.devices.is_empty(),
+        match self.value("storage-engine") {
+            Some("device" | "ssd") => true,
+            Some("memory") | None => !self.devices.is_empty(),
+            Some(_) => false,
         }
+    }
+
+    /// True for `storage-engine memory`, perhaps with devices that hold a copy of the records.
+    pub fn is_in_memory(&self) -> bool {
+        self.value("storage-engine") == Some("memory")
     }
 
     /// The value of `name`, if write blocks and flushes can have this size.

@@ -5,24 +5,26 @@
 //! depend on the version of the node.
 
 use super::{Build, Namespace, pairs};
+use crate::server_log::drive_context;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The level of `drv_ssd` that prints direct frees and skipped reads.
+/// The level of drive lines that prints direct frees and skipped reads.
 pub const DETAIL: &str = "detail";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "setting", rename_all = "kebab-case")]
 pub enum ServerSetting {
     /// Histograms of each device: `enable-benchmarks-storage` of a namespace.
-    Benchmarks {
-        namespace: String,
-    },
+    Benchmarks { namespace: String },
     /// The same histograms before version 3.9, for the whole server: `storage-benchmarks`.
     OldBenchmarks,
+    /// The level of drive lines: of `drv_ssd`, or of the engine that keeps records in memory.
     LogLevel {
         sink: u32,
         file: String,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_memory: bool,
     },
 }
 
@@ -57,10 +59,10 @@ impl ServerSetting {
             ),
             Self::OldBenchmarks => find(reply, &["storage-benchmarks"]),
             // The log contexts of servers 3.x have a prefix with a colon: `cf:misc:INFO`.
-            Self::LogLevel { .. } => reply
+            Self::LogLevel { is_memory, .. } => reply
                 .split(';')
                 .filter_map(|level| level.rsplit_once(':'))
-                .find(|(name, _)| *name == "drv_ssd")
+                .find(|(name, _)| *name == drive_context(*is_memory))
                 .map(|(_, level)| level),
         };
         value.map(|value| value.trim().to_lowercase())
@@ -76,7 +78,9 @@ impl ServerSetting {
                 )
             }
             Self::OldBenchmarks => format!("set-config:context=service;storage-benchmarks={value}"),
-            Self::LogLevel { sink, .. } => format!("log-set:id={sink};drv_ssd={value}"),
+            Self::LogLevel {
+                sink, is_memory, ..
+            } => format!("log-set:id={sink};{}={value}", drive_context(*is_memory)),
         }
     }
 
@@ -90,8 +94,11 @@ impl ServerSetting {
             Self::OldBenchmarks => {
                 format!("asinfo -v 'set-config:context=service;storage-benchmarks={value}'")
             }
-            Self::LogLevel { file, .. } => {
-                format!("manage config logging file {file} param drv_ssd to {value}")
+            Self::LogLevel {
+                file, is_memory, ..
+            } => {
+                let context = drive_context(*is_memory);
+                format!("manage config logging file {file} param {context} to {value}")
             }
         }
     }
@@ -104,7 +111,14 @@ impl fmt::Display for ServerSetting {
                 write!(f, "enable-benchmarks-storage of namespace {namespace}")
             }
             Self::OldBenchmarks => write!(f, "storage-benchmarks"),
-            Self::LogLevel { sink, file } => write!(f, "drv_ssd of log sink {sink} ({file})"),
+            Self::LogLevel {
+                sink,
+                file,
+                is_memory,
+            } => {
+                let context = drive_context(*is_memory);
+                write!(f, "{context} of log sink {sink} ({file})")
+            }
         }
     }
 }
@@ -139,7 +153,7 @@ impl NodeSettings<'_> {
         let on_devices: Vec<_> = self
             .namespaces
             .iter()
-            .filter(|(_, config)| is_on_devices(config))
+            .filter(|(_, config)| namespace_from(config).is_on_devices())
             .collect();
         let old_benchmarks = ServerSetting::OldBenchmarks;
         for (namespace, config) in &on_devices {
@@ -155,13 +169,21 @@ impl NodeSettings<'_> {
             let value = old_benchmarks.value(self.service);
             settings.push((old_benchmarks, value, "true"));
         }
+        let has_memory_engine = on_devices
+            .iter()
+            .any(|(_, config)| namespace_from(config).is_in_memory());
+        let engines = [false, true].into_iter();
+        let engines = engines.filter(|is_memory| !is_memory || has_memory_engine);
         for (sink, file, levels) in &self.sinks {
-            let setting = ServerSetting::LogLevel {
-                sink: *sink,
-                file: (*file).to_owned(),
-            };
-            let value = setting.value(levels);
-            settings.push((setting, value, DETAIL));
+            for is_memory in engines.clone() {
+                let setting = ServerSetting::LogLevel {
+                    sink: *sink,
+                    file: (*file).to_owned(),
+                    is_memory,
+                };
+                let value = setting.value(levels);
+                settings.push((setting, value, DETAIL));
+            }
         }
         settings
     }
@@ -181,10 +203,10 @@ impl NodeSettings<'_> {
     }
 }
 
-fn is_on_devices(config: &str) -> bool {
+fn namespace_from(config: &str) -> Namespace {
     let mut namespace = Namespace::default();
     namespace.take(config);
-    namespace.is_on_devices()
+    namespace
 }
 
 /// Info commands that are sent once per node: configuration, version, peers.
@@ -260,27 +282,27 @@ mod tests {
     fn only_settings_that_differ_from_the_required_value_are_changed() {
         let on = DEVICE.replace("false", "true");
         let memory = "storage-engine=memory;enable-benchmarks-storage=false";
-        let current = NodeSettings {
-            namespaces: vec![("off", DEVICE), ("on", &on), ("memory", memory)],
-            service: "",
-            sinks: vec![
-                (0, "/var/log/a.log", "misc:INFO;drv_ssd:INFO;drv-mem:INFO"),
-                (1, "stderr", "drv_ssd:DETAIL"),
-            ],
-        };
-        let changes: Vec<_> = current
-            .changes()
-            .iter()
-            .map(SettingChange::to_string)
-            .collect();
-        let of_sink = "drv_ssd of log sink 0 (/var/log/a.log): info -> detail";
-        assert_eq!(
-            changes,
-            [
-                "enable-benchmarks-storage of namespace off: false -> true",
-                of_sink
-            ]
-        );
+        let backed =
+            "storage-engine=memory;storage-engine.file[0]=/a;enable-benchmarks-storage=true";
+        let benchmarks = "enable-benchmarks-storage of namespace off: false -> true";
+        let of_devices = "drv_ssd of log sink 0 (/var/log/a.log): info -> detail";
+        let of_memory = "drv-mem of log sink 0 (/var/log/a.log): info -> detail";
+        for (in_memory, expected) in [
+            (memory, &[benchmarks, of_devices][..]),
+            (backed, &[benchmarks, of_devices, of_memory]),
+        ] {
+            let current = NodeSettings {
+                namespaces: vec![("off", DEVICE), ("on", &on), ("memory", in_memory)],
+                service: "",
+                sinks: vec![
+                    (0, "/var/log/a.log", "misc:INFO;drv_ssd:INFO;drv-mem:INFO"),
+                    (1, "stderr", "drv_ssd:DETAIL;drv-mem:DETAIL"),
+                ],
+            };
+            let changes = current.changes();
+            let changes = Vec::from_iter(changes.iter().map(SettingChange::to_string));
+            assert_eq!(changes, expected, "{in_memory}");
+        }
     }
 
     #[test]
@@ -326,21 +348,33 @@ mod tests {
 
     #[test]
     fn a_change_is_read_back_as_it_was_written() {
-        let change = SettingChange {
-            setting: ServerSetting::LogLevel {
-                sink: 0,
-                file: "/var/log/a.log".to_owned(),
-            },
-            was: "info".to_owned(),
-            to: DETAIL.to_owned(),
-        };
-        let json = serde_json::to_string(&change).unwrap();
-        assert_eq!(
-            json,
-            r#"{"setting":"log-level","sink":0,"file":"/var/log/a.log","was":"info","to":"detail"}"#
-        );
-        let found = serde_json::from_str::<SettingChange>(&json).unwrap();
-        assert_eq!(found, change);
+        for (is_memory, command, expected) in [
+            (
+                false,
+                "log-set:id=0;drv_ssd=info",
+                r#"{"setting":"log-level","sink":0,"file":"/var/log/a.log","was":"info","to":"detail"}"#,
+            ),
+            (
+                true,
+                "log-set:id=0;drv-mem=info",
+                r#"{"setting":"log-level","sink":0,"file":"/var/log/a.log","is_memory":true,"was":"info","to":"detail"}"#,
+            ),
+        ] {
+            let change = SettingChange {
+                setting: ServerSetting::LogLevel {
+                    sink: 0,
+                    file: "/var/log/a.log".to_owned(),
+                    is_memory,
+                },
+                was: "info".to_owned(),
+                to: DETAIL.to_owned(),
+            };
+            let json = serde_json::to_string(&change).unwrap();
+            assert_eq!(json, expected);
+            let found = serde_json::from_str::<SettingChange>(&json).unwrap();
+            assert_eq!(found, change);
+            assert_eq!(found.setting.command(&found.was, None), command);
+        }
     }
 
     #[test]

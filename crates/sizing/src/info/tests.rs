@@ -130,7 +130,23 @@ fn replies_pasted_from_a_terminal_are_read_like_a_file_of_replies() {
             "a|".repeat(columns)
         )
     };
+    let older = |table: String| {
+        let rows = table.lines();
+        let rows = rows.map(|row| row.replacen('|', ":   ", 1).replace('|', "    "));
+        Vec::from_iter(rows).join("\n")
+    };
+    let (names, values): (Vec<_>, Vec<_>) = pairs(reply).unzip();
+    let names = names.join("|");
+    let values = values.join("| ");
     for (namespace, text) in [
+        ("test", older(table("test Namespace Configuration", 1))),
+        ("test", older(table("test Namespace Configuration", 3))),
+        (
+            "test",
+            format!(
+                "~~test Namespace Configuration~~\nNode|{names}\na:3000|{values}\nb:3000|{values}\n"
+            ),
+        ),
         (
             "test",
             format!("get-config:context=namespace;id=test    {reply}\n"),
@@ -193,18 +209,28 @@ fn replies_pasted_from_a_terminal_are_read_like_a_file_of_replies() {
 }
 
 #[test]
-fn compressed_and_converted_files_are_read_or_refused_with_a_command_that_writes_a_file() {
+fn compressed_files_are_read_and_other_formats_are_refused_with_what_to_give() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("a.info.zst"), OF_8_0).unwrap();
     let nodes = read_folder(dir.path()).unwrap();
     assert_eq!(nodes[0].node_id.as_deref(), Some("32C901000000FC02"));
-    for (start, command) in [
-        (&b"\xfd7zXZ\0\0"[..], "xz -dc"),
-        (b"\xff\xfen\0", "iconv -f UTF-16 -t UTF-8"),
+    let json = "this is JSON, as asadm --json and collectinfo write it";
+    for (start, advice) in [
+        (&b"\xfd7zXZ\0\0"[..], "use xz -dc FILE | cat > NEW.info"),
+        (
+            b"\xff\xfen\0",
+            "use iconv -f UTF-16 -t UTF-8 FILE | cat > NEW.info",
+        ),
+        (b"{\n  \"groups\": [\n", json),
+        (b"\n[{\"records\":[]}]", json),
     ] {
         fs::write(dir.path().join("b.info.xz"), start).unwrap();
         let error = read_folder(dir.path()).unwrap_err();
-        assert_contains!(error, &format!("use {command} FILE | cat > NEW.info"));
+        assert_contains!(error, advice);
+    }
+    for text in ["[root@db1 ~]# asinfo -v node\nbb9\n", "{test} x\n"] {
+        fs::write(dir.path().join("b.info.xz"), text).unwrap();
+        assert_eq!(read_folder(dir.path()).unwrap().len(), 2, "{text}");
     }
 }
 

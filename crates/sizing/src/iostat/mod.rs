@@ -6,7 +6,8 @@
 //! A run of iostat begins with a banner. Its first report covers the time since boot, or with `-y` an interval like the
 //! other reports. The output does not say which of the two, but the numbers show it. Over an interval of n s a rate is
 //! a whole number divided by n, while a rate since boot is divided by an arbitrary time: with n = 10, `2439.60` can
-//! belong to an interval, and `2439.63` cannot. The later reports show whether intervals are that exact.
+//! belong to an interval, and `2439.63` cannot. The later reports show whether intervals are that exact. Rates with
+//! fewer decimals (`--dec=0`) show less, or nothing.
 
 mod reports;
 mod table;
@@ -174,8 +175,11 @@ pub fn writes_with_data(
 
 /// Longest interval that is tried, seconds.
 const INTERVALS_MAX: u32 = 50;
-/// Maximum probability that all numbers match an interval by chance. For one number it is 0.1 at 10 s.
+/// Maximum probability that all numbers match an interval by chance. For one number with two decimals it is 0.1 at
+/// 10 s.
 const CHANCE_MAX: f64 = 0.02;
+/// Decimals of rates without `--dec`; JSON always has them.
+const DECIMALS: usize = 2;
 /// Of ten numbers in the later reports, at least this many must be multiples of 1/interval.
 const MOST_OF_TEN: usize = 8;
 
@@ -195,8 +199,13 @@ enum FirstReport {
 }
 
 /// Removes first reports (ascending indices in `firsts`) that may cover the time since boot. Returns remarks: one for
-/// all runs with the same reason.
-fn drop_firsts(reports: &mut Vec<IostatReport>, firsts: &[(usize, FirstOf)]) -> Vec<String> {
+/// all runs with the same reason. `decimals`: fewest decimals of a rate.
+fn drop_firsts(
+    reports: &mut Vec<IostatReport>,
+    firsts: &[(usize, FirstOf)],
+    decimals: usize,
+) -> Vec<String> {
+    let steps = 10_f64.powi(decimals as i32);
     let ends = firsts
         .iter()
         .skip(1)
@@ -205,7 +214,7 @@ fn drop_firsts(reports: &mut Vec<IostatReport>, firsts: &[(usize, FirstOf)]) -> 
     let mut is_used = vec![true; reports.len()];
     let mut sentences: Vec<(usize, &str)> = Vec::new();
     for ((begin, of), end) in firsts.iter().copied().zip(ends) {
-        let first = classify_first(&reports[begin..end]);
+        let first = classify_first(&reports[begin..end], steps);
         let sentence = match first {
             FirstReport::OfInterval if of == FirstOf::Text => continue,
             FirstReport::Unknown if of == FirstOf::Text => {
@@ -244,14 +253,15 @@ fn drop_firsts(reports: &mut Vec<IostatReport>, firsts: &[(usize, FirstOf)]) -> 
         .collect()
 }
 
-fn classify_first(run: &[IostatReport]) -> FirstReport {
+/// `steps`: steps of printed rates between two whole numbers, 100 for two decimals.
+fn classify_first(run: &[IostatReport], steps: f64) -> FirstReport {
     let [first, rest @ ..] = run else {
         return FirstReport::Unknown;
     };
-    let first = distinct_rates(std::slice::from_ref(first));
-    let rest = distinct_rates(rest);
+    let first = distinct_rates(std::slice::from_ref(first), steps);
+    let rest = distinct_rates(rest, steps);
     // Probability that this many numbers are multiples of 1/`seconds` by chance.
-    let by_chance = |count: usize, seconds: u32| (f64::from(seconds) / 100.0).powi(count as i32);
+    let by_chance = |count: usize, seconds: u32| (f64::from(seconds) / steps).powi(count as i32);
     let printed = run.windows(2).filter_map(|pair| {
         Some(
             pair[1]
@@ -269,13 +279,13 @@ fn classify_first(run: &[IostatReport]) -> FirstReport {
     };
     // On a busy host some intervals last 10.01 s.
     let interval = intervals.into_iter().find(|seconds| {
-        *seconds > 0 && count_fitting(&rest, *seconds) * 10 >= rest.len() * MOST_OF_TEN
+        *seconds > 0 && count_fitting(&rest, *seconds, steps) * 10 >= rest.len() * MOST_OF_TEN
     });
     let Some(seconds) = interval else {
         return FirstReport::Unknown;
     };
-    let of_rest = count_fitting(&rest, seconds);
-    let of_first = count_fitting(&first, seconds);
+    let of_rest = count_fitting(&rest, seconds, steps);
+    let of_first = count_fitting(&first, seconds, steps);
     if by_chance(of_rest, seconds) > CHANCE_MAX {
         return FirstReport::Unknown;
     }
@@ -289,20 +299,20 @@ fn classify_first(run: &[IostatReport]) -> FirstReport {
     }
 }
 
-/// Rates of the first 100 reports in hundredths, each number only once: a repeated number adds no evidence.
-fn distinct_rates(reports: &[IostatReport]) -> BTreeSet<u64> {
+/// Rates of the first 100 reports in steps, each number only once: a repeated number adds no evidence.
+fn distinct_rates(reports: &[IostatReport], steps: f64) -> BTreeSet<u64> {
     let reports = reports.iter().take(100);
     reports
         .flat_map(|report| report.devices.iter().flat_map(counts))
-        .map(|rate| (rate * 100.0).round() as u64)
+        .map(|rate| (rate * steps).round() as u64)
         .collect()
 }
 
-/// Number of `rates`, in hundredths, that are rates of an interval of `seconds`.
-fn count_fitting(rates: &BTreeSet<u64>, seconds: u32) -> usize {
+/// Number of `rates`, in steps, that are rates of an interval of `seconds`.
+fn count_fitting(rates: &BTreeSet<u64>, seconds: u32, steps: f64) -> usize {
     rates
         .iter()
-        .filter(|rate| is_of(**rate as f64 / 100.0, seconds))
+        .filter(|rate| is_of(**rate as f64, seconds, steps))
         .count()
 }
 
@@ -322,11 +332,11 @@ fn counts(device: &DeviceRates) -> impl Iterator<Item = f64> {
     all.into_iter().flatten().filter(|rate| *rate > 0.0)
 }
 
-/// True if a rate, printed with two decimals, is a whole number divided by `seconds`.
-fn is_of(rate: f64, seconds: u32) -> bool {
+/// True if a rate, in steps, is a whole number divided by `seconds`, rounded to a step.
+fn is_of(rate: f64, seconds: u32, steps: f64) -> bool {
     let seconds = f64::from(seconds);
-    let count = (rate * seconds).round();
-    (count / seconds - rate).abs() < 0.005_001
+    let count = (rate / steps * seconds).round();
+    (count / seconds * steps - rate).abs() < 0.500_1
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Groups rows of tables into reports, each with its time and its run of iostat.
 
 use super::time::{self, WrittenDate};
-use super::{DeviceRates, FirstOf, Iostat, IostatReport, Unusable};
+use super::{DECIMALS, DeviceRates, FirstOf, Iostat, IostatReport, Unusable};
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::Offset;
-use results::format::count;
+use results::format::{count, quoted_start};
 use std::collections::HashMap;
 
 /// Meaning of a column: the index of its value in the fields of a row.
@@ -20,10 +20,18 @@ pub(super) enum RateField {
 
 pub(super) const FIELDS: usize = 6;
 
+impl RateField {
+    pub(super) fn counts_operations(self) -> bool {
+        !matches!(self, Self::ReadKib | Self::WrittenKib)
+    }
+}
+
 /// Numbers of a device; a table may have only some of them.
 pub(super) struct RateRow<'a> {
     pub(super) device: &'a str,
     pub(super) fields: [Option<f64>; FIELDS],
+    /// Fewest decimals of the rates of whole operations.
+    pub(super) decimals: usize,
 }
 
 /// Maximum number of rows kept, some 100 bytes each: two weeks of ten devices every 10 s.
@@ -58,7 +66,11 @@ pub(super) struct ReportCollector {
     dates: Vec<WrittenDate>,
     rows: usize,
     reports_dropped: u64,
+    /// Fewest decimals of a rate.
+    decimals: usize,
     unread: u64,
+    /// The first line that cannot be read where the time of a report is expected.
+    unread_time: Option<String>,
     /// Number of tables that cannot be used, and the reason for the first of them.
     unusable_tables: u64,
     unusable: Option<Unusable>,
@@ -71,6 +83,7 @@ impl ReportCollector {
         Self {
             name: name.to_owned(),
             first: Some(FirstOf::Text),
+            decimals: DECIMALS,
             ..Self::default()
         }
     }
@@ -113,6 +126,7 @@ impl ReportCollector {
     }
 
     pub(super) fn row(&mut self, row: RateRow<'_>) {
+        self.decimals = self.decimals.min(row.decimals);
         let mut index = self.row_indexes.get(row.device).copied();
         // The device is repeated: tables were pasted without the lines between them.
         if index.is_some_and(|at| {
@@ -146,6 +160,10 @@ impl ReportCollector {
 
     pub(super) fn unread(&mut self) {
         self.unread += 1;
+    }
+
+    pub(super) fn unread_time(&mut self, text: &str) {
+        self.unread_time.get_or_insert_with(|| quoted_start(text));
     }
 
     pub(super) fn unusable(&mut self, why: Unusable) {
@@ -223,7 +241,7 @@ impl ReportCollector {
         let unusable = self
             .unusable
             .or((!reports.is_empty()).then_some(Unusable::SinceBoot));
-        let dropped = super::drop_firsts(&mut reports, &firsts);
+        let dropped = super::drop_firsts(&mut reports, &firsts, self.decimals);
         dropped
             .into_iter()
             .for_each(|sentence| self.add_remark(sentence));
@@ -255,11 +273,16 @@ impl ReportCollector {
             }
         }
         if reports.iter().any(|report| report.timestamp.is_none()) {
-            self.add_remark(
-                "reports have no time, so all of them are used; with iostat -t, only reports within the window are \
-                 used"
-                    .to_owned(),
-            );
+            let (why, remedy) = match &self.unread_time {
+                None => ("reports have no time".to_owned(), "iostat -t"),
+                Some(first) => (
+                    format!("the times of reports cannot be read (such as {first})"),
+                    "\"LC_ALL=C S_TIME_FORMAT=ISO iostat -t\"",
+                ),
+            };
+            self.add_remark(format!(
+                "{why}, so all of them are used; with {remedy}, only reports within the window are used"
+            ));
         }
         (
             Iostat {

@@ -9,12 +9,11 @@
 //! The digits are the nesting depths: an object at depth 6 is a report.
 
 use super::reports::{FIELDS, RateField, RateRow, ReportCollector};
-use super::{Unusable, time};
+use super::{DECIMALS, Unusable, time};
 use crate::lines::{LineReader, Skipped};
 use results::format::quoted;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use std::borrow::Cow;
 use std::io::{self, BufReader, Read};
 
 struct IostatColumn {
@@ -57,13 +56,18 @@ pub(super) fn read<R: Read>(
     let mut header: Option<TableHeader> = None;
     // Old versions with `-h` put a long name on its own line.
     let mut name_before = String::new();
+    // An unreadable line after an empty line, before a table: there stands the time of the report.
+    let mut unread_time: Option<String> = None;
+    let mut is_after_blank = false;
     while let Some(line) = lines.next_line()? {
         // The name of the first column may be in another encoding.
-        let text = without_colours(String::from_utf8_lossy(line.bytes));
+        let text = String::from_utf8_lossy(line.bytes);
         let text = text.trim();
         if text.is_empty() {
+            is_after_blank = true;
             continue;
         }
+        let may_be_time = std::mem::take(&mut is_after_blank);
         if description.is_none() {
             description = Some(format!(
                 "first {}",
@@ -80,6 +84,9 @@ pub(super) fn read<R: Read>(
             header = None;
             collector.unusable(why);
         } else if let Some(next) = header_of(&words) {
+            if let Some(text) = unread_time.take() {
+                collector.unread_time(&text);
+            }
             collector.table(next.columns.iter().map(|column| column.field));
             header = Some(next);
         } else if words.iter().any(|word| matches!(*word, "%user" | "%idle")) {
@@ -93,8 +100,9 @@ pub(super) fn read<R: Read>(
         } else if let Some((date, time, offset)) = time::moment(text) {
             collector.moment(date, time, offset);
         } else if header.is_some() && words.len() > 1 {
-            // A truncated row, or an unrelated line.
+            // A time, a truncated row, or an unrelated line.
             collector.unread();
+            unread_time = may_be_time.then(|| text.to_owned());
         }
         name_before.clear();
         if let [name] = words[..] {
@@ -106,22 +114,6 @@ pub(super) fn read<R: Read>(
         collector.add_remark(format!("skipped {skipped}"));
     }
     Ok(description.unwrap_or_else(|| "nothing".to_owned()))
-}
-
-/// `text` without the escape sequences of colours (S_COLORS=always, or a recorded terminal).
-fn without_colours(text: Cow<'_, str>) -> Cow<'_, str> {
-    let mut parts = text.split("\x1b[");
-    let first = parts.next().unwrap_or_default();
-    if first.len() == text.len() {
-        return text;
-    }
-    let rest = parts.map(|part| {
-        let parameters = |c: char| c.is_ascii_digit() || c == ';';
-        part.trim_start_matches(parameters)
-            .strip_prefix(['m', 'K'])
-            .unwrap_or(part)
-    });
-    Cow::Owned(std::iter::once(first).chain(rest).collect())
 }
 
 /// The date in `Linux 6.1.0-30-amd64 (host) \t11/20/26 \t_x86_64_\t(2 CPU)`, the first line of a run of iostat, and the
@@ -205,11 +197,23 @@ fn row<'a>(header: &TableHeader, words: &[&'a str], name_before: &'a str) -> Opt
     let mut row = RateRow {
         device,
         fields: [None; FIELDS],
+        decimals: DECIMALS,
     };
     for column in &header.columns {
-        row.fields[column.field as usize] = Some(number(words[column.word_index], column.factor)?);
+        let text = words[column.word_index];
+        row.fields[column.field as usize] = Some(number(text, column.factor)?);
+        // `--human` rounds sizes to one decimal.
+        if column.field.counts_operations() {
+            row.decimals = row.decimals.min(decimals(text));
+        }
     }
     Some(row)
+}
+
+fn decimals(number: &str) -> usize {
+    number
+        .rsplit_once(['.', ','])
+        .map_or(0, |(_, decimals)| decimals.len())
 }
 
 /// A number with a decimal point or comma; `--human` gives sizes a unit.
@@ -324,8 +328,14 @@ impl JsonScanner {
             return collector.unread();
         };
         collector.close();
-        if let Some((date, time, offset)) = statistics.timestamp.as_deref().and_then(time::moment) {
-            collector.moment(date, time, offset);
+        if let Some(text) = &statistics.timestamp {
+            match time::moment(text) {
+                Some((date, time, offset)) => collector.moment(date, time, offset),
+                None => {
+                    collector.unread();
+                    collector.unread_time(text);
+                }
+            }
         }
         if let Some(disk) = statistics
             .disk
@@ -351,6 +361,7 @@ impl JsonScanner {
             let mut row = RateRow {
                 device,
                 fields: [None; FIELDS],
+                decimals: DECIMALS,
             };
             for (name, value) in disk {
                 if let Some((field, factor)) = field(name) {

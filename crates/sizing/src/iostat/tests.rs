@@ -139,7 +139,7 @@ fn sectors_megabytes_human_sizes_and_decimal_commas_are_converted_to_kib() {
 }
 
 #[test]
-fn times_are_read_in_the_formats_of_all_locales() {
+fn times_are_read_as_numbers_and_with_english_names_of_months() {
     for (banner, line, near, expected) in [
         ("11/20/26", "11/20/26 23:02:35", None, "2026-11-20T23:02:35"),
         (
@@ -173,6 +173,32 @@ fn times_are_read_in_the_formats_of_all_locales() {
             None,
             "2026-11-20T23:02:35",
         ),
+        ("20.11.26", "20.11.26 23.02.35", None, "2026-11-20T23:02:35"),
+        (
+            "20-11-2026",
+            "20-11-2026 11.02.35 PM",
+            None,
+            "2026-11-20T23:02:35",
+        ),
+        (
+            "Friday, November 20, 2026",
+            "Friday, November 20, 2026 11:02:35 PM HKT",
+            None,
+            "2026-11-20T23:02:35",
+        ),
+        (
+            "04/03/26",
+            "Fri 03 Apr 2026 11:02:35 p.m. UTC",
+            Some("2026-04-03"),
+            "2026-04-03T23:02:35",
+        ),
+        (
+            "20/11/26",
+            "Fri Nov 20 23:02:35 UTC 2026",
+            None,
+            "2026-11-20T23:02:35",
+        ),
+        ("Nov 20 2026", "Time: 23:02:35", None, "2026-11-20T23:02:35"),
         ("11/20/2026", "Time: 23:02:35", None, "2026-11-20T23:02:35"),
         ("04/03/26", "04/03/26 23:02:35", None, "2026-04-03T23:02:35"),
         (
@@ -205,6 +231,23 @@ fn times_are_read_in_the_formats_of_all_locales() {
             iostat.remarks
         );
     }
+    // A time that could be read wrongly is not read.
+    for line in [
+        "20/11/2026 11:02:35 μμ",
+        "20.11.26 11:02:35.MD CET",
+        "20-11-26 సా.11.02.35 IST",
+        "mar. 24 août 2026 23:02:35 CEST",
+        "fös 20.nóv 2026 23:02:35",
+        "20. nov. 2026 kl. 23.02 +0100",
+    ] {
+        let report = format!("{line}\n{NEW}{}\n", new_row("sda", "1.00"));
+        let iostat = read_text(report.repeat(2)).unwrap();
+        assert_eq!(iostat.reports[1].timestamp, None, "{line}");
+        let why = format!("cannot be read (such as \"{line}\"), so all of them are used");
+        assert_contains!(iostat.remarks.join("\n"), &why, "S_TIME_FORMAT=ISO");
+    }
+    let at_a_prompt = read_text(format!("{}\n$ uptime -p\n", intervals())).unwrap();
+    assert_any_contains!(at_a_prompt.remarks, "reports have no time");
     // Times without dates: the date advances at midnight.
     let report = |time: &str| format!("Time: {time}\n{NEW}{}\n", new_row("sda", "1.00"));
     let text = format!(
@@ -243,6 +286,17 @@ fn the_numbers_show_if_the_first_report_covers_the_time_since_boot() {
         (
             &["10.30", "11.53", "12.07", "14.01", "15.99"],
             4,
+            "without iostat -y it covers the time since boot",
+        ),
+        // iostat --dec=0 and --dec=1.
+        (
+            &["12", "2440", "2197"],
+            2,
+            "without iostat -y it covers the time since boot",
+        ),
+        (
+            &["12.3", "2439.6", "2196.8"],
+            2,
             "without iostat -y it covers the time since boot",
         ),
     ] {
@@ -422,6 +476,8 @@ fn json_is_read_if_truncated_or_on_one_line_or_with_decimal_commas_or_after_a_pr
         );
         assert_any_contains!(cut_off.remarks, "iostat was killed");
     }
+    let untimed = read_text(text.replace("11/20/26 ", "fös 20.nóv 2026 ")).unwrap();
+    assert_any_contains!(untimed.remarks, "such as \"fös 20.nóv 2026 23:0");
     let compact: String = text.lines().map(str::trim).collect();
     let commas = text.replace(".60,", ",60,");
     assert!(serde_json::from_str::<serde_json::Value>(&commas).is_err());

@@ -1,10 +1,13 @@
-//! Parses the time of a report, in the formats of all locales.
+//! Parses the time of a report, in the formats of locales whose dates are numbers or have English names of months.
 //!
 //! ```text
 //! 11/20/26 23:02:35        C              20/11/26 23:02:35       en_GB
 //! 11/20/2026 11:02:35 PM   en_US          20.11.2026 23:02:35     de_DE
+//! Fri 20 Nov 2026 23:02:35 en_IN          20.11.2026 23.02.35     fi_FI
 //! 2026-11-20T23:02:35+0100 ISO            Time: 23:02:35          before version 9, the date stands in the banner
 //! ```
+//!
+//! A time with an unknown word beside its clock is not read: in Greek, `11:02:35 μμ` is in the evening.
 //!
 //! If a date does not show the order of month and day, the other dates decide. If the other dates do not show the order
 //! either, a day near the reports decides, which the caller gives.
@@ -17,7 +20,7 @@ use jiff::tz::Offset;
 pub(super) struct WrittenDate {
     parts: [u16; 3],
     year_first: bool,
-    /// True if the separator, a point, shows that the day comes first.
+    /// True if the day certainly comes first, as before points.
     day_first: bool,
 }
 
@@ -43,42 +46,88 @@ impl WrittenDate {
     }
 }
 
+/// Formats of dates with the name of the month; the words are separated by one space.
+const NAMED_DATES: [&str; 4] = ["%d %b %Y", "%d %B %Y", "%b %d %Y", "%B %d %Y"];
+
+/// Chinese, Japanese and Korean words for day and second, which stand beside the clock of each time.
+const UNITS: [&str; 4] = ["日", "일", "秒", "초"];
+
 /// Reads a line that is a time, with or without a date and an offset from UTC.
 pub(super) fn moment(line: &str) -> Option<(Option<WrittenDate>, Time, Option<Offset>)> {
     if line.len() > 80 {
         return None;
     }
     let groups = groups(line);
-    let clock = groups.windows(3).position(|window| {
-        window[0].1.len() <= 2 && window.iter().skip(1).all(|(_, digits)| digits.len() == 2) && {
-            let between =
-                |at: usize| line[window[at].0 + window[at].1.len()..window[at + 1].0].trim();
-            matches!(
-                (between(0), between(1)),
-                (":", ":") | ("時" | "时" | "시", "分" | "분")
-            )
-        }
-    })?;
-    let number = |at: usize| groups[at].1.parse::<i8>().ok();
-    let mut hour = number(clock)?;
-    let minute = number(clock + 1)?;
-    let second = number(clock + 2)?;
-    let lower = line.to_lowercase();
-    let has_word = |words: [&str; 4]| words.iter().any(|word| lower.contains(word));
-    if has_word(["pm", "p.m", "下午", "午後"]) {
-        hour = hour % 12 + 12;
-    } else if has_word(["am", "a.m", "上午", "午前"]) && hour <= 12 {
-        hour %= 12;
+    let clock = groups
+        .windows(3)
+        .enumerate()
+        .position(|(at, window)| is_clock(line, window, at > 1))?;
+    let [hour, minute, second] = [0, 1, 2].map(|at| groups[clock + at]);
+    let before = &line[..hour.0];
+    let after = &line[end(second)..];
+    let date = match clock {
+        0 => None,
+        3 => Some(written(before)?),
+        _ => Some(named(before).or_else(|| named(&with_year(before, after)))?),
+    };
+    let date_end = clock.checked_sub(1).map_or(hour.0, |at| end(groups[at]));
+    let beside = format!("{} {after}", &line[date_end..hour.0]);
+    let hour = hour_of_day(hour.1.parse().ok()?, line, &beside)?;
+    let time = Time::new(hour, minute.1.parse().ok()?, second.1.parse().ok()?, 0).ok()?;
+    Some((date, time, offset(after)))
+}
+
+/// True if three groups of digits are hour, minute and second. With points they are a clock only behind a date, because
+/// `20.11.26` may be a date itself.
+fn is_clock(line: &str, window: &[(usize, &str)], may_follow_date: bool) -> bool {
+    let [hour, minute, second] = window else {
+        return false;
+    };
+    let separators = [&line[end(*hour)..minute.0], &line[end(*minute)..second.0]];
+    let is_known = matches!(
+        separators.map(str::trim),
+        [":", ":"] | ["時" | "时" | "시", "分" | "분"]
+    );
+    let has_digits = hour.1.len() <= 2 && minute.1.len() == 2 && second.1.len() == 2;
+    has_digits && (is_known || may_follow_date && separators == [".", "."])
+}
+
+/// `before` and the year in `Fri Nov 20 23:02:35 UTC 2026`, as the command date prints it.
+fn with_year(before: &str, after: &str) -> String {
+    format!("{before} {}", after.rsplit(' ').next().unwrap_or_default())
+}
+
+/// The hour from 0, by the mark of the half day in `line`. `None`: a word `beside` the clock may be such a mark in
+/// another language.
+fn hour_of_day(hour: i8, line: &str, beside: &str) -> Option<i8> {
+    match words(line).find_map(|word| half_day(&word)) {
+        Some(begin) if hour <= 12 => Some(hour % 12 + begin),
+        None if words(beside).any(|word| !is_unit_or_zone(&word)) => None,
+        _ => Some(hour),
     }
-    let time = Time::new(hour, minute, second, 0).ok()?;
-    match clock {
-        0 => Some((None, time, None)),
-        3 => {
-            let (at, digits) = groups[clock + 2];
-            Some((written(line), time, offset(&line[at + digits.len()..])))
-        }
+}
+
+/// The first hour of the half day.
+fn half_day(mark: &str) -> Option<i8> {
+    match &*mark.to_lowercase() {
+        "am" | "上午" | "午前" => Some(0),
+        "pm" | "下午" | "午後" => Some(12),
         _ => None,
     }
+}
+
+/// True for a unit, the `T` and `Z` of ISO 8601, and a zone such as `UTC`. Two letters are no zone: Albanian marks of
+/// the half day are `PD` and `MD`.
+fn is_unit_or_zone(word: &str) -> bool {
+    let is_upper = word.bytes().all(|byte| byte.is_ascii_uppercase());
+    UNITS.contains(&word) || is_upper && word.len() != 2
+}
+
+/// Words of letters; `pm` of `p.m.`.
+fn words(text: &str) -> impl Iterator<Item = String> {
+    text.split(|c: char| !c.is_alphabetic() && c != '.')
+        .map(|word| word.replace('.', ""))
+        .filter(|word| !word.is_empty())
 }
 
 /// Reads `+0530`, `-08:00` or `Z`.
@@ -98,6 +147,29 @@ fn offset(text: &str) -> Option<Offset> {
 
 /// Reads a date at the beginning of a text.
 pub(super) fn written(text: &str) -> Option<WrittenDate> {
+    named(text).or_else(|| numeric(text))
+}
+
+/// Reads `20 Nov 2026` or `November 20, 2026`, also behind the name of a weekday.
+fn named(text: &str) -> Option<WrittenDate> {
+    let words: Vec<&str> = text
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .collect();
+    let date = words.windows(3).find_map(|three| {
+        let text = three.join(" ");
+        NAMED_DATES
+            .iter()
+            .find_map(|format| Date::strptime(format, &text).ok())
+    })?;
+    Some(WrittenDate {
+        parts: [date.day() as u16, date.month() as u16, date.year() as u16],
+        year_first: false,
+        day_first: true,
+    })
+}
+
+fn numeric(text: &str) -> Option<WrittenDate> {
     let groups = groups(text);
     let [(_, a), (at, b), (end, c), ..] = groups[..] else {
         return None;
@@ -115,6 +187,11 @@ pub(super) fn written(text: &str) -> Option<WrittenDate> {
     })
 }
 
+fn end((begin, digits): (usize, &str)) -> usize {
+    begin + digits.len()
+}
+
+/// Groups of digits, with their positions.
 fn groups(text: &str) -> Vec<(usize, &str)> {
     let runs = text
         .as_bytes()

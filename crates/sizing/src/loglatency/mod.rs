@@ -14,7 +14,7 @@
 mod scan;
 mod slices;
 
-pub use scan::{ScanResult, scan};
+pub use scan::{ScanResult, is_server_log, scan};
 pub use slices::{LatencySlice, LatencyTable, table};
 
 use crate::server_log::HistogramUnit;

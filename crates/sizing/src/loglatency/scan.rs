@@ -1,7 +1,7 @@
 //! Collects the dumps of one histogram from logs.
 
 use super::HistogramQuery;
-use crate::lines::{Repeats, Skipped};
+use crate::lines::{LineReader, Repeats, Skipped};
 use crate::server_log::collect::{DumpCounts, is_stray};
 use crate::server_log::order::{self, LogFile, TimeSteps};
 use crate::server_log::prefix::{Prefixes, SourcedLine};
@@ -10,7 +10,7 @@ use crate::server_log::{HistogramUnit, LogError, same_node};
 use crate::source::{InputFile, SourceError};
 use jiff::civil::DateTime;
 use memchr::memmem::Finder;
-use results::format::count;
+use results::format::{count, quoted};
 use std::collections::BTreeSet;
 
 /// Maximum number of dumps kept, some 250 bytes each: half a year at one dump every 10 s.
@@ -23,6 +23,9 @@ const SERIES_MAX: usize = 512;
 const STRAY_DUMPS: usize = 2 * SERIES_MAX;
 /// Maximum time between the lines of one histogram.
 const TOGETHER_SEC: i64 = 5;
+/// Number of first lines in which a log is recognised: a rotated file may begin within a line, and the JSON of another
+/// program with lines about its query.
+const FIRST_LINES: usize = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ScannedDump {
@@ -61,6 +64,16 @@ impl ScanResult {
     }
 }
 
+/// True if one of the first lines has a server's time stamp, with or without a prefix.
+pub fn is_server_log(source: InputFile) -> bool {
+    let (_, input) = source.into_parts();
+    let mut lines = LineReader::new(input);
+    let mut prefixes = Prefixes::default();
+    (0..FIRST_LINES).any(
+        |_| matches!(lines.next_line(), Ok(Some(line)) if prefixes.split(line.bytes).is_some()),
+    )
+}
+
 /// Reads logs of one node to their ends, in the order of time.
 pub fn scan(sources: Vec<InputFile>, query: &HistogramQuery) -> Result<ScanResult, LogError> {
     let (files, empty) = order::in_order(sources)?;
@@ -89,6 +102,8 @@ struct Scanner<'a> {
     repeated: u64,
     cut_line: Vec<u8>,
     node: Option<String>,
+    /// Source of the first histogram: without ticker lines, only the prefixes of the lines name their node.
+    source: Option<String>,
     series: Vec<String>,
 }
 
@@ -109,6 +124,7 @@ impl<'a> Scanner<'a> {
             repeated: 0,
             cut_line: Vec::new(),
             node: None,
+            source: None,
             series: Vec::new(),
         }
     }
@@ -125,7 +141,7 @@ impl<'a> Scanner<'a> {
         self.prefixes = std::mem::take(&mut file.prefixes);
         if !file.head.is_empty() && !self.cut_line.is_empty() {
             let line = [&self.cut_line[..], &file.head].concat();
-            self.line(&line);
+            self.line(&line, &file.name, 1)?;
         }
         self.cut_line.clear();
         let mut steps = TimeSteps::default();
@@ -136,8 +152,8 @@ impl<'a> Scanner<'a> {
             };
             if !line.is_complete {
                 self.cut_line = line.bytes.to_vec();
-            } else if let Some(id) = self.line(line.bytes) {
-                same_node(&mut self.node, id, &file.name, number)?;
+            } else {
+                self.line(line.bytes, &file.name, number)?;
             }
             if let Some(at) = self.result.tail {
                 steps.add(at);
@@ -157,19 +173,27 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Reads a line; returns the node's id, if the line contains it.
-    fn line(&mut self, line: &[u8]) -> Option<String> {
-        let SourcedLine {
+    /// Reads a line. `name`, `number`: its file and its number, for the error.
+    /// Errors: earlier lines are of another node.
+    fn line(&mut self, line: &[u8], name: &str, number: u64) -> Result<(), LogError> {
+        let Some(SourcedLine {
+            source,
             line,
             stamp,
             stamp_bytes,
-            ..
-        } = self.prefixes.split(line)?;
+        }) = self.prefixes.split(line)
+        else {
+            return Ok(());
+        };
         if self.repeats.is_repeat(&line) {
             self.repeated += 1;
-            return None;
+            return Ok(());
         }
         let message = &line[stamp_bytes..];
+        let dump = self.dump.find(message);
+        if dump.is_some() {
+            same_node(&mut self.source, quoted(source), name, number)?;
+        }
         self.result.tail = Some(stamp.local);
         self.result.head.get_or_insert(stamp.local);
         self.result.followed = true;
@@ -196,15 +220,18 @@ impl<'a> Scanner<'a> {
                     self.close();
                     self.result.followed = false;
                 }
-                return None;
+                return Ok(());
             }
         }
-        let Some(at) = self.dump.find(message) else {
-            return text::parts(message).and_then(text::node_id);
+        let Some(at) = dump else {
+            return match text::parts(message).and_then(text::node_id) {
+                Some(id) => same_node(&mut self.node, id, name, number),
+                None => Ok(()),
+            };
         };
         self.close();
         self.begin(&message[at + DUMP.len()..], stamp.local);
-        None
+        Ok(())
     }
 
     fn begin(&mut self, text: &[u8], local_time: DateTime) {

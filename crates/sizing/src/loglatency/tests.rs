@@ -416,6 +416,46 @@ fn a_log_with_its_newest_line_first_is_refused() {
 }
 
 #[test]
+fn histograms_behind_two_prefixes_are_refused() {
+    let of_pod = |pod: &str, counts: &[u64]| {
+        log(counts, "usec").replace("Nov 20", &format!("[pod/{pod}/server] Nov 20"))
+    };
+    let one = of_pod("a-0", &[0, 100]);
+    let other = of_pod("a-1", &[7, 107]);
+    let lines = one.lines().zip(other.lines());
+    let mixed: String = lines
+        .map(|(one, other)| format!("{one}\n{other}\n"))
+        .collect();
+    let (query, _) = query("-h read -f head");
+    assert_eq!(scan(vec![source(&one)], &query).unwrap().number(), 4);
+    for sources in [vec![source(mixed)], vec![source(one), source(other)]] {
+        assert_contains!(
+            scan(sources, &query).unwrap_err(),
+            "is of node \"[pod/a-1/server]\", but earlier lines are of node \"[pod/a-0/server]\""
+        );
+    }
+}
+
+#[test]
+fn a_server_s_log_is_recognised_behind_prefixes_and_the_json_of_another_program() {
+    let stamp = "Nov 20 2026 23:04:05 GMT: INFO (info): (ticker.c:1) end";
+    let query_json = "{\n".repeat(40);
+    for (text, is_log) in [
+        (stamp.to_owned(), true),
+        (format!("[pod/aerospike-0/server] {stamp}"), true),
+        (format!("2026-11-20T23:04:05.123Z stdout F {stamp}"), true),
+        (format!("{query_json}\"log\": \"{stamp}\\n\","), true),
+        (
+            "ACT version 6.6\nStorage device IO test\n".to_owned(),
+            false,
+        ),
+        (String::new(), false),
+    ] {
+        assert_eq!(is_server_log(source(&text)), is_log, "{text}");
+    }
+}
+
+#[test]
 fn the_advice_for_a_log_without_a_slice_names_the_cause() {
     let text = log(&[0, 100], "usec");
     let end = text.rfind("Nov 20").unwrap();

@@ -10,9 +10,9 @@
 
 use super::sources::NamespaceFacts;
 use super::window::LoadWindow;
-use crate::info::{Build, FIXED_BLOCK_BYTES, FLUSH_BYTES};
+use crate::info::{Build, DEFAULT_BLOCK_BYTES, FIXED_BLOCK_BYTES};
 use crate::server_log::clock_steps::is_between;
-use crate::server_log::{DriveLine, Dump, ServerLog, are_in_memory};
+use crate::server_log::{DriveLine, Dump, ServerLog, are_in_memory, drive_context};
 use jiff::Timestamp;
 use results::format;
 
@@ -228,7 +228,8 @@ pub fn mean_bytes(pct_over: &[f64]) -> (f64, f64) {
     (lower, 2.0 * lower)
 }
 
-/// Assumed size of a write block if no source gives it, bytes: from the server's sample configuration for SSDs.
+/// Assumed size of a write block without a configuration, bytes: from the server's sample configuration for SSDs. The
+/// server's default is for HDDs.
 const BLOCK_BYTES: u64 = 128 << 10;
 
 /// Maximum relative distance of a quotient from the power of two to which it is rounded.
@@ -262,8 +263,8 @@ impl BlockSizes {
 }
 
 /// The block sizes of `device`, whose lines have the `key`, from the first source that has them: the user or the
-/// server's configuration, the log, iostat, an assumption. `kib_written_per_sec`: iostat's value for the device's
-/// drive, if nothing else writes there.
+/// server's configuration, the log, iostat, the server's default, an assumption. `kib_written_per_sec`: iostat's value
+/// for the device's drive, if nothing else writes there.
 pub fn of_device(
     log: &ServerLog,
     device: &str,
@@ -281,8 +282,10 @@ pub fn of_device(
     let io_counts =
         dumps.and_then(|dumps| HistogramCounts::from_dumps(dumps, window, &log.clock_steps));
     let ios_per_sec = io_counts.map(|counted| counted.per_sec());
+    // With commit-to-device most writes are records, not parts of blocks.
     let ios_a_block = ios_per_sec
         .zip(blocks_per_sec)
+        .filter(|_| facts.commit_to_device != Some(true))
         .and_then(|(ios, blocks)| power_of_two(ios / blocks));
     let start = log.start_of(window);
     let logged = start.and_then(|start| {
@@ -325,7 +328,7 @@ pub fn of_device(
                     .filter(|line| window.contains(line.timestamp))
                     .filter_map(|line| line.detail)
                     .any(|detail| detail.partial_writes.is_some())
-                || (facts.commit_to_device != Some(true) && ios_a_block.is_some_and(|ios| ios > 1))
+                || ios_a_block.is_some_and(|ios| ios > 1)
         }
     };
     if is_fixed {
@@ -340,8 +343,11 @@ pub fn of_device(
                 );
                 (block_bytes / ios, origin)
             }
+            (None, None) if facts.are_sizes_unset => {
+                (DEFAULT_BLOCK_BYTES, default_origin("flush-size", facts))
+            }
             (None, None) => {
-                return BlockSizes::assumed(device, "flush-size", block_bytes, FLUSH_BYTES);
+                return BlockSizes::assumed(device, "flush-size", block_bytes, DEFAULT_BLOCK_BYTES);
             }
         };
         return BlockSizes {
@@ -368,7 +374,15 @@ pub fn of_device(
         ),
         (
             by_iostat,
-            "iostat's wkB/s divided by drv_ssd's block writes".to_owned(),
+            format!(
+                "iostat's wkB/s divided by {}'s block writes",
+                drive_context(are_in_memory(lines))
+            ),
+        ),
+        (
+            // Records in memory have blocks of 8 MiB without the setting (server 7.0).
+            (facts.are_sizes_unset && !are_in_memory(lines)).then_some(DEFAULT_BLOCK_BYTES),
+            default_origin("write-block-size", facts),
         ),
     ];
     match sources
@@ -383,6 +397,14 @@ pub fn of_device(
         },
         None => BlockSizes::assumed(device, "write-block-size", BLOCK_BYTES, BLOCK_BYTES),
     }
+}
+
+/// Origin of a size that the configuration does not set.
+fn default_origin(setting: &str, facts: &NamespaceFacts) -> String {
+    format!(
+        "{setting}: the server's default, not set in {}",
+        facts.origin
+    )
 }
 
 /// The power of two that is within [`NEAR`] of `quotient`.

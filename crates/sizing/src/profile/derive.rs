@@ -10,7 +10,7 @@ use super::{
     Unconfirmed, remarks, window,
 };
 use crate::drive_io::{DriveIo, NAMES};
-use crate::server_log::ServerLog;
+use crate::server_log::{ServerLog, drive_context};
 use results::format::{count, span};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -105,6 +105,7 @@ impl NodeSources<'_> {
         let namespaces: Vec<String> = stored
             .iter()
             .filter(|namespace| is_selected(namespace))
+            .filter(|namespace| !self.has_no_device(namespace, &devices))
             .cloned()
             .collect();
         let window = match (self.options.from, self.options.to) {
@@ -227,10 +228,11 @@ impl NodeSources<'_> {
             profile.assumptions.extend(assumed);
             profile.checks.extend(device_checks);
             if load.direct_frees_per_sec.is_none() && !load.is_records_unknown {
+                let driver = drive_context(load.is_memory);
                 profile.remarks.push(format!(
-                    "node {id}, {{{namespace}}} {device}: the log level of drv_ssd is not detail: direct frees are \
+                    "node {id}, {{{namespace}}} {device}: the log level of {driver} is not detail: direct frees are \
                      unknown, and the balance of blocks is not checked - asadm -e 'enable; manage config logging file \
-                     LOG param drv_ssd to detail'"
+                     LOG param {driver} to detail'"
                 ));
             }
             loads.push(load);
@@ -425,10 +427,10 @@ impl NodeSources<'_> {
         let ios_a_block = block_bytes as f64 / io_bytes as f64;
         let lines = self.log.drives.get(key).map_or(&[][..], Vec::as_slice);
         let drive_rates = BlockRates::from_lines(lines, window, self.log)
-            .ok_or_else(|| self.too_short(format!("the drv_ssd line of {device}"), window))?;
+            .ok_or_else(|| self.too_short(format!("the drive line of {device}"), window))?;
 
         let is_memory = drive_rates.is_memory;
-        let driver = if is_memory { "drv_mem" } else { "drv_ssd" };
+        let driver = drive_context(is_memory);
         let device_reads = of_device("read").filter(|_| !is_memory);
         let device_lbr = of_device("large-block-read").filter(|_| !is_memory);
         let device_writes = of_device("write");
@@ -522,7 +524,7 @@ impl NodeSources<'_> {
                 large_block_reads: lbr_origin,
                 large_block_writes: lbw_origin,
                 direct_frees: drive_rates.direct_frees.map_or_else(
-                    || "not logged (the log level of drv_ssd is not detail): computed as block writes minus block reads".to_owned(),
+                    || format!("not logged (the log level of {driver} is not detail): computed as block writes minus block reads"),
                     |_| counter("direct-frees"),
                 ),
             },

@@ -144,6 +144,17 @@ impl NodeSources<'_> {
         devices
     }
 
+    /// True if `namespace` has drive lines, but none of them is of one of the `devices`: its records are only in memory,
+    /// and its load may change within the window.
+    pub(super) fn has_no_device(
+        &self,
+        namespace: &str,
+        devices: &BTreeMap<(String, String), NamespaceDevice>,
+    ) -> bool {
+        self.log.drives.keys().any(|(of, _)| of == namespace)
+            && !devices.keys().any(|(of, _)| of == namespace)
+    }
+
     /// The device behind a `stripe` of an engine that keeps records in memory: stripe-1 is written to the second device
     /// of the configuration. `None`: the stripe has no device.
     fn backing(

@@ -21,6 +21,7 @@ pub mod window;
 pub use window::LoadWindow;
 
 use crate::drive_io::DriveIo;
+use crate::server_log::drive_context;
 use counters::{BlockRates, mean_bytes};
 use serde::{Deserialize, Serialize};
 
@@ -360,7 +361,7 @@ fn of_device(
             ..ProfileCheck::equal(load, "record reads/s", found, requested)
         });
     }
-    let driver = if load.is_memory { "drv_mem" } else { "drv_ssd" };
+    let driver = drive_context(load.is_memory);
     let writes = writes.filter(|_| !load.commit_to_device);
     for (what, action, found, blocks) in [
         ("large-block reads/s", "read", lbr, blocks.blocks_read()),

@@ -2,7 +2,7 @@
 
 use super::window::{LoadWindow, WindowError};
 use crate::drive_io::DriveIo;
-use crate::info::{Build, FLUSH_BYTES, InfoReplies, Namespace};
+use crate::info::{Build, InfoReplies, Namespace};
 use crate::iostat::{DeviceRates, Iostat, IostatReport, writes_with_data};
 use crate::server_log::text::is_block_size;
 use crate::server_log::{ServerLog, Start, flag, size_bytes};
@@ -29,6 +29,8 @@ pub struct NamespaceFacts {
     pub build: Option<Build>,
     pub write_block_bytes: Option<u64>,
     pub flush_bytes: Option<u64>,
+    /// True for a configuration of devices without either size: the server uses the default.
+    pub are_sizes_unset: bool,
     pub commit_to_device: Option<bool>,
     /// The replication factor in force.
     pub replication_factor: Option<u64>,
@@ -51,6 +53,7 @@ impl NamespaceFacts {
             build: node.build,
             write_block_bytes: namespace.write_block_bytes(node.build),
             flush_bytes: namespace.flush_bytes(node.build),
+            are_sizes_unset: false,
             commit_to_device: namespace.commit_to_device(),
             replication_factor: namespace.replication_factor(),
             devices: namespace
@@ -81,18 +84,19 @@ impl NamespaceFacts {
             return Self::default();
         };
         let last = |key: &str| Some(keys.get(key)?.last()?.as_str());
-        let build = start.build.as_deref().and_then(Build::parse);
-        let is_fixed = build.is_some_and(|build| build.fixed_write_block_bytes().is_some());
         let block = |key: &str| size_bytes(last(key)?).filter(|bytes| is_block_size(*bytes));
         let values = |key: &str| keys.get(key).into_iter().flatten();
         let names = || values("device").chain(values("file"));
-        let shadows = names().filter_map(|names| names.split_once(char::is_whitespace));
+        let shadows = names().filter_map(|names| names.split_once(' '));
+        let is_size_set = ["write-block-size", "flush-size"]
+            .iter()
+            .any(|key| keys.contains_key(*key));
         Self {
             origin: start.origin.clone(),
-            build,
+            build: start.build.as_deref().and_then(Build::parse),
             write_block_bytes: block("write-block-size"),
-            // Values that are not configured have their defaults. Only servers from version 7.1 on have a flush-size.
-            flush_bytes: block("flush-size").or(is_fixed.then_some(FLUSH_BYTES)),
+            flush_bytes: block("flush-size"),
+            are_sizes_unset: !is_size_set && names().next().is_some(),
             commit_to_device: last("commit-to-device").map_or(Some(false), flag),
             replication_factor: last("replication-factor").and_then(|factor| factor.parse().ok()),
             devices: names()
@@ -100,7 +104,7 @@ impl NamespaceFacts {
                 .map(str::to_owned)
                 .collect(),
             shadows: shadows
-                .map(|(device, shadow)| (device.to_owned(), shadow.trim().to_owned()))
+                .map(|(device, shadow)| (device.to_owned(), shadow.to_owned()))
                 .collect(),
             defrag_lwm_pct: last("defrag-lwm-pct").and_then(|pct| pct.parse().ok()),
             flash_indexes: INDEX_TYPES
@@ -118,7 +122,8 @@ impl NamespaceFacts {
 
     /// These facts; values that are missing here are taken from `other`.
     pub fn or(self, other: Self) -> Self {
-        let says_sizes = self.write_block_bytes.is_some() || self.flush_bytes.is_some();
+        let says_sizes =
+            self.write_block_bytes.is_some() || self.flush_bytes.is_some() || self.are_sizes_unset;
         Self {
             origin: if says_sizes {
                 self.origin
@@ -128,6 +133,7 @@ impl NamespaceFacts {
             build: self.build.or(other.build),
             write_block_bytes: self.write_block_bytes.or(other.write_block_bytes),
             flush_bytes: self.flush_bytes.or(other.flush_bytes),
+            are_sizes_unset: self.are_sizes_unset || !says_sizes && other.are_sizes_unset,
             commit_to_device: self.commit_to_device.or(other.commit_to_device),
             replication_factor: self.replication_factor.or(other.replication_factor),
             devices: if self.devices.is_empty() {
@@ -147,6 +153,34 @@ impl NamespaceFacts {
                 self.flash_indexes
             },
         }
+    }
+}
+
+impl Start {
+    /// The facts about `namespace`, without their origin.
+    fn values(&self, namespace: &str) -> NamespaceFacts {
+        NamespaceFacts {
+            origin: String::new(),
+            ..NamespaceFacts::of_start(self, namespace)
+        }
+    }
+
+    /// Adds `file`, a second configuration file of the same node. Errors: a namespace that the two files configure with
+    /// different values.
+    pub fn add_file(&mut self, file: Self) -> std::result::Result<(), String> {
+        for namespace in file.configuration.keys() {
+            let is_known = self.configuration.contains_key(namespace);
+            if is_known && self.values(namespace) != file.values(namespace) {
+                return Err(namespace.clone());
+            }
+        }
+        let mut new = file.configuration;
+        new.retain(|namespace, _| !self.configuration.contains_key(namespace));
+        if !new.is_empty() {
+            self.origin = format!("{}, {}", self.origin, file.origin);
+            self.configuration.extend(new);
+        }
+        Ok(())
     }
 }
 
@@ -216,12 +250,12 @@ pub enum SizingError {
         found: Vec<String>,
     },
     #[error(
-        "{log}: has no drive line (drv_ssd, drv_mem) of a namespace on devices{why} - give the log of a node that stores \
+        "{log}: has no drive line (drv_ssd, drv-mem) of a namespace on devices{why} - give the log of a node that stores \
          records on devices"
     )]
     NoDevices { log: String, why: String },
     #[error(
-        "{log}: has no drive line (drv_ssd, drv_mem): the log covers only {covered}, and the server logs these lines \
+        "{log}: has no drive line (drv_ssd, drv-mem): the log covers only {covered}, and the server logs these lines \
          every 20 s - give a log of several minutes"
     )]
     NoDriveLineYet { log: String, covered: String },

@@ -108,6 +108,9 @@ pub enum WindowError {
     },
 }
 
+/// Remedy of a log that is too short for a window.
+const GIVE_LONGER: &str = "give a longer log";
+
 struct CounterSeries {
     name: String,
     points: Vec<(Timestamp, u64)>,
@@ -150,15 +153,15 @@ pub fn find(
         .map(|(at, _)| *at)
         .fold(last, Timestamp::min);
     // The last lines of a drive may be missing: its rate is then unknown, not 0.
-    let needed = || series.iter().filter(|series| !is_of_clients(series));
-    let last = needed()
+    let last = needed(&series)
         .filter_map(|series| series.points.last())
         .map(|(at, _)| *at)
         .filter(|at| last.duration_since(*at).as_secs() >= CELL_SEC)
         .fold(last, Timestamp::min);
-    let stretches = whole_stretches(&series, &log.restarts, first, last).into_iter();
+    let stretches = whole_stretches(&series, &log.restarts, first, last);
     let mut windows: Vec<_> = stretches
-        .flat_map(|(begin, end)| steady_windows(&series, begin, end))
+        .iter()
+        .flat_map(|(begin, end)| steady_windows(&series, *begin, *end))
         .collect();
     // The first of equally long windows.
     let longest = windows
@@ -166,7 +169,14 @@ pub fn find(
         .rev()
         .max_by_key(|steady| steady.cells)
         .cloned();
-    let longest = longest.ok_or_else(no_counters)?;
+    let Some(longest) = longest else {
+        let longest = stretches
+            .iter()
+            .max_by_key(|(begin, end)| end.duration_since(*begin));
+        return Err(longest.map_or_else(no_counters, |stretch| {
+            too_short(log, name, at_least_sec, *stretch)
+        }));
+    };
     windows.retain(|steady| steady.cells as i64 * CELL_SEC >= i64::from(at_least_sec));
     let busiest = windows
         .iter()
@@ -185,11 +195,6 @@ pub fn find(
                 .map_or_else(String::new, |(series, before, after)| {
                     format!(", until {series} changed from {before:.0} to {after:.0} per second")
                 });
-            // A rate needs two lines of each series within the window.
-            let is_usable = needed().all(|series| {
-                let inside = |point: &&(Timestamp, u64)| longest.window.contains(point.0);
-                series.points.iter().filter(inside).count() > 1
-            });
             WindowError::NotSteady {
                 log: name.to_owned(),
                 requested: span(at_least_sec.into()),
@@ -198,13 +203,30 @@ pub fn find(
                     span(seconds as u64),
                     longest.window.from
                 ),
-                or: if is_usable {
+                or: if has_two_lines(&series, longest.window) {
                     format!("allow shorter windows with --at-least {seconds}s")
                 } else {
-                    "give a longer log".to_owned()
+                    GIVE_LONGER.to_owned()
                 },
             }
         })
+}
+
+/// The error of a log whose longest `stretch` is shorter than a cell.
+fn too_short(
+    log: &ServerLog,
+    name: &str,
+    at_least_sec: u32,
+    stretch: (Timestamp, Timestamp),
+) -> WindowError {
+    let (begin, end) = stretch;
+    let seconds = end.duration_since(begin).as_secs().unsigned_abs();
+    WindowError::NotSteady {
+        log: name.to_owned(),
+        requested: span(at_least_sec.into()),
+        longest: format!("{} from {begin}{}", span(seconds), log.left_out()),
+        or: GIVE_LONGER.to_owned(),
+    }
 }
 
 /// The part of `window` that `log` covers. Errors: the window ends before it begins, the log covers none of it, or the
@@ -386,7 +408,8 @@ impl SteadyWindow {
         }
     }
 
-    /// The window without its unsettled start and end, but never shorter than `at_least_sec`.
+    /// The window without its unsettled start and end, but never shorter than `at_least_sec`, and never without the two
+    /// lines of each series that a rate needs.
     fn settled(&self, series: &[CounterSeries], at_least_sec: u32) -> LoadWindow {
         let spare_cells = self
             .cells
@@ -399,9 +422,14 @@ impl SteadyWindow {
         rates.iter_mut().for_each(|rates| rates.reverse());
         let end = unsettled_of_all(&rates, (spare_cells - begin).min(self.cells / 4));
         let cell = SignedDuration::from_secs(CELL_SEC);
-        LoadWindow {
+        let settled = LoadWindow {
             from: self.window.from + cell * begin as i32,
-            to: self.window.to - cell * end as i32,
+            to: self.window.from + cell * (self.cells - end) as i32,
+        };
+        if has_two_lines(series, settled) {
+            settled
+        } else {
+            self.window
         }
     }
 }
@@ -462,7 +490,10 @@ fn steady_windows(series: &[CounterSeries], begin: Timestamp, end: Timestamp) ->
         }
     }
     if cells > first_cell {
-        windows.push(SteadyWindow::from_rates(&rates, begin, first_cell..cells));
+        let mut last = SteadyWindow::from_rates(&rates, begin, first_cell..cells);
+        // The last line may be within a cell.
+        last.window.to = end;
+        windows.push(last);
     }
     windows
 }
@@ -539,6 +570,19 @@ impl<'a> Band<'a> {
         let largest = rate(&self.largest);
         largest - least <= BAND * largest + scatter(largest)
     }
+}
+
+/// Series without which there is no load.
+fn needed(series: &[CounterSeries]) -> impl Iterator<Item = &CounterSeries> {
+    series.iter().filter(|series| !is_of_clients(series))
+}
+
+/// True if each needed series has at least two lines within `window`: a rate is the difference of two.
+fn has_two_lines(series: &[CounterSeries], window: LoadWindow) -> bool {
+    needed(series).all(|series| {
+        let inside = |point: &&(Timestamp, u64)| window.contains(point.0);
+        series.points.iter().filter(inside).count() > 1
+    })
 }
 
 /// True for a histogram of clients, which is logged only from the first transaction after a start on.
@@ -646,6 +690,28 @@ mod tests {
         assert_eq!(unsettled(&[], 4), 0);
         let slow_start = log(&[(850, 60), (1000, 600)]);
         assert_eq!(found(&slow_start, 180), Ok((60, 660)));
+    }
+
+    #[test]
+    fn two_lines_far_apart_make_a_window_and_two_lines_close_together_are_too_short() {
+        let two_lines = |seconds: i64| {
+            let mut log = log(&[(13, 20)]);
+            let dumps = log.histograms.values_mut().next().unwrap();
+            dumps.truncate(2);
+            dumps[1].timestamp = Timestamp::from_second(seconds).unwrap();
+            dumps[1].total = 3531;
+            log
+        };
+        for seconds in [240, 245, 7001] {
+            assert_eq!(found(&two_lines(seconds), 180), Ok((0, seconds)));
+        }
+        let error = found(&two_lines(10), 180).unwrap_err().to_string();
+        assert!(
+            error.contains(
+                "at least 3 min - the longest was 10 s from 1970-01-01T00:00:00Z - choose"
+            ),
+            "{error}"
+        );
     }
 
     #[test]

@@ -240,7 +240,7 @@ impl LogCollector {
             return;
         };
         let is_histogram = message.file == b"hist.c";
-        let is_drive = matches!(message.context, b"drv_ssd" | b"drv_mem");
+        let is_drive = message.context == b"drv_ssd" || message.is_of_memory_engine();
         if (is_histogram || is_drive) && self.repeats.is_repeat(line) {
             return self.oddities.count(Oddity::Repeated, position, line);
         }
@@ -526,7 +526,7 @@ impl LogCollector {
             }
             return;
         }
-        let Some(line) = line.at(timestamp, message.context == b"drv_mem") else {
+        let Some(line) = line.at(timestamp, message.is_of_memory_engine()) else {
             return self.oddities.count(Oddity::Unread, position, text);
         };
         if self.log.drives.len() >= SERIES_MAX && !self.log.drives.contains_key(&key) {

@@ -149,7 +149,7 @@ pub struct DriveLine {
     pub tomb_raider_reads: u64,
     /// Bytes of a write block, if the line shows them: servers 3.8 and older print free blocks and free bytes.
     pub block_bytes: Option<u64>,
-    /// True for the engine that keeps records in memory (drv_mem): the device is only written to.
+    /// True for the engine that keeps records in memory (drv-mem): the device is only written to.
     pub is_memory: bool,
     /// Write blocks written, by clients and by defragmentation.
     pub writes: u64,
@@ -161,6 +161,11 @@ pub struct DriveLine {
     /// Counters of the detail line; `None`: the log level of drv_ssd is not detail.
     pub detail: Option<DriveDetail>,
     pub printed: PrintedRates,
+}
+
+/// Log context of the drive lines of a storage engine: records in memory, or on devices.
+pub const fn drive_context(is_memory: bool) -> &'static str {
+    if is_memory { "drv-mem" } else { "drv_ssd" }
 }
 
 pub fn are_in_memory(lines: &[DriveLine]) -> bool {

@@ -273,11 +273,7 @@ fn begin_of_stamp(before_zone: &[u8]) -> Option<usize> {
         .rev()
         .take_while(|byte| byte.is_ascii_alphabetic())
         .count();
-    let mut begin = month.len() - letters;
-    // The last byte of a terminal's colour, `ESC [ 0 m`, is a letter.
-    if month[..begin].contains(&b'\x1b') && month[begin..].starts_with(b"m") {
-        begin += 1;
-    }
+    let begin = month.len() - letters;
     let is_word = begin > 0 && !month[begin - 1].is_ascii_digit();
     (letters > 0 && is_word).then_some(begin)
 }
@@ -425,16 +421,14 @@ mod tests {
             asd.log:1234:LINE | asd.log
             asd.log-1235-LINE | asd.log
             asd.log:aerospike-1  ¦ LINE | asd.log aerospike-1
-            \x1b[36maerospike-1  ¦ \x1b[0mLINE | \x1b[36maerospike-1 \x1b[0m
             I0704 12:00 a NULL: GMT x GMT: LINE | I0704 a NULL GMT x GMT
         "#;
         for [line, source] in table(lines) {
-            let written = |text: &str| text.replace("¦", "|").replace(r"\x1b", "\x1b");
-            let line = written(line)
+            let line = line
+                .replace("¦", "|")
                 .replace("JSON", &json)
                 .replace("INNER", inner)
                 .replace("LINE", LINE);
-            let source = &*written(source);
             let mut prefixes = Prefixes::default();
             for _ in 0..2 {
                 let found = prefixes.split(line.as_bytes()).unwrap();

@@ -33,6 +33,14 @@ pub(crate) struct LogMessage<'a> {
     pub(crate) text: &'a [u8],
 }
 
+impl LogMessage<'_> {
+    /// True for the storage engine that keeps records in memory. Servers 7.0 to 8.1 call its context `drv-mem` (source:
+    /// `log.c`, `context_strings`); some logs have `drv_mem`.
+    pub(super) fn is_of_memory_engine(self) -> bool {
+        matches!(self.context, b"drv-mem" | b"drv_mem")
+    }
+}
+
 /// Splits the text after a stamp: `LEVEL (context): (file.c:line) text`.
 pub(crate) fn parts(line: &[u8]) -> Option<LogMessage<'_>> {
     let open = memchr(b'(', &line[..line.len().min(16)])?;

@@ -99,24 +99,31 @@ impl LogCollector {
 
     /// Reads a line of the configuration file: `namespace test {`, `write-block-size 128K`, `}`.
     pub(super) fn configuration(&mut self, text: &[u8]) {
-        let Ok(text) = std::str::from_utf8(text) else {
-            return;
-        };
+        // Comments may be in any encoding, such as Latin-1.
+        let text = String::from_utf8_lossy(text);
         let text = text.split('#').next().unwrap_or_default();
-        // The server splits a line at any white space.
+        // The server splits a line at any white space, and ignores the words after a brace and after a value.
         let words: Vec<&str> = text.split_whitespace().collect();
-        let text = words.join(" ");
-        if text == "}" {
+        if words.first() == Some(&"}") {
             self.section.pop();
             return;
         }
-        let opens_section = text.ends_with('{');
+        let brace = words.iter().position(|word| word.ends_with('{'));
+        let opens_section = brace.is_some();
+        let text = words[..brace.map_or(words.len(), |at| at + 1)].join(" ");
         let text = text.strip_suffix('{').unwrap_or(&text).trim_end();
         if let [namespace, ..] = &self.section[..]
             && let Some(namespace) = namespace.strip_prefix("namespace ")
             && self.keys < KEYS_MAX
         {
-            let (key, value) = text.split_once(' ').unwrap_or((text, ""));
+            let (key, values) = text.split_once(' ').unwrap_or((text, ""));
+            // A second word is read only after a device: it is the shadow device.
+            let words_read = if ["device", "file"].contains(&key) {
+                2
+            } else {
+                1
+            };
+            let value = Vec::from_iter(values.split(' ').take(words_read)).join(" ");
             // The mounts of a primary and of a secondary index have the same key.
             let index = self
                 .section
@@ -126,7 +133,6 @@ impl LogCollector {
             let key =
                 index.map_or_else(|| key.to_owned(), |kind| format!("{kind}index-type {key}"));
             let namespace = namespace.to_owned();
-            let value = value.to_owned();
             let keys = self.started().configuration.entry(namespace).or_default();
             keys.entry(key).or_default().push(value);
             self.keys += 1;
@@ -158,8 +164,8 @@ mod tests {
     use super::*;
     use std::io::Cursor;
 
-    fn read(text: &str) -> Option<Start> {
-        let bytes = Box::new(Cursor::new(text.as_bytes().to_vec()));
+    fn read(text: impl AsRef<[u8]>) -> Option<Start> {
+        let bytes = Box::new(Cursor::new(text.as_ref().to_vec()));
         read_configuration(InputFile::new("a.conf", bytes, "").unwrap()).unwrap()
     }
 
@@ -169,6 +175,7 @@ mod tests {
             "service {\n}\nnamespace test {\nstorage-engine device {\ndevice /dev/a /dev/b\n}\n}\n",
             "namespace\ttest\t{\r\n  storage-engine\tdevice\t{\r\n\tdevice\t/dev/a\t\t/dev/b # c\r\n}\r\n}\r\n",
             "namespace   test  {\nstorage-engine   device {\ndevice   /dev/a   /dev/b\n }\n }\n",
+            "namespace test { // a\nset b { // c\n} // b\ndevice /dev/a /dev/b // d\n}\n",
         ] {
             let start = read(text).unwrap();
             assert_eq!(start.origin, "a.conf");
@@ -181,6 +188,15 @@ mod tests {
             "read-reqs-per-sec: 9\n",
         ] {
             assert_eq!(read(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn words_after_a_value_and_comments_in_any_encoding_are_ignored() {
+        for value in [&b"1M // bigger"[..], b"1M # plus \xe9lev\xe9"] {
+            let start = read([b"namespace test {\nwrite-block-size ", value, b"\n}\n"].concat());
+            let configuration = start.unwrap().configuration;
+            assert_eq!(configuration["test"]["write-block-size"], ["1M"]);
         }
     }
 

@@ -11,9 +11,7 @@ use crate::commands::latency::server::options::LogLatencyArgs;
 use results::format::{printable, quoted};
 use session::failure::Failure;
 use session::{CompatMode, console};
-use sizing::lines::LineReader;
 use sizing::loglatency::{self, HistogramQuery, LatencyTable, ScanResult, TableStart};
-use sizing::server_log::Stamps;
 use sizing::source::InputFile;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -21,24 +19,16 @@ use std::process::ExitCode;
 
 /// Command that reads a log from standard input.
 const PIPED: &str = "flashproof latency server -l -";
-/// Number of first lines in which a log is recognised: a rotated file may start in the middle of a line.
-const FIRST_LINES: usize = 10;
 const NAMES_SHOWN_MAX: usize = 60;
 
-/// True if all `logs` are files that start like a server's log: one of the first lines has a server's time stamp.
+/// True if all `logs` are files that begin as a server's log.
 pub fn are_of_server(logs: &[String]) -> bool {
-    !logs.is_empty()
-        && logs.iter().all(|log: &String| {
-            let path = Path::new(log);
-            let Some(Ok(source)) = path.is_file().then(|| InputFile::open(path, PIPED)) else {
-                return false;
-            };
-            let mut lines = LineReader::new(source.into_parts().1);
-            let mut stamps = Stamps::default();
-            (0..FIRST_LINES).any(
-            |_| matches!(lines.next_line(), Ok(Some(line)) if stamps.split(line.bytes).is_some()),
-        )
-        })
+    !logs.is_empty() && logs.iter().all(|log| is_of_server(Path::new(log)))
+}
+
+/// False for a directory and a pipe: a pipe could not be read again.
+fn is_of_server(log: &Path) -> bool {
+    log.is_file() && InputFile::open(log, PIPED).is_ok_and(loglatency::is_server_log)
 }
 
 pub fn run(args: &LogLatencyArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure> {

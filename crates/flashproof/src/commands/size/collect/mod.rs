@@ -166,6 +166,7 @@ fn general(args: &CollectArgs) -> String {
             .to_owned();
         namespaces.push("NS".to_owned());
     }
+    text += "# drv-mem is only for namespaces with storage-engine memory and a device (server 7.0 and later).\n";
     text += "# 1. Turn on the settings that a sizing needs, by asadm on all nodes:\n";
     text += &general_commands(&namespaces, "true", DETAIL);
     text += &meanwhile(args, &namespaces);
@@ -179,22 +180,25 @@ fn general(args: &CollectArgs) -> String {
 fn general_commands(namespaces: &[String], benchmarks: &str, level: &str) -> String {
     let of_namespaces = namespaces.iter().cloned();
     let of_namespaces = of_namespaces.map(|namespace| ServerSetting::Benchmarks { namespace });
-    let log = ServerSetting::LogLevel {
+    let of_log = [false, true].map(|is_memory| ServerSetting::LogLevel {
         sink: 0,
         file: "LOG".to_owned(),
-    };
+        is_memory,
+    });
     let by_asadm = of_namespaces
         .clone()
         .map(|setting| setting.asadm_command(benchmarks));
     let mut text = String::new();
-    for command in by_asadm.chain([log.asadm_command(level)]) {
+    let levels_by_asadm = of_log.iter().map(|setting| setting.asadm_command(level));
+    for command in by_asadm.chain(levels_by_asadm) {
         let _ = writeln!(text, "asadm --enable -e {}", quotes(&command));
     }
     text += "#    or by asinfo on each node; before 8.1, and from 8.1 on:\n";
     let builds = [Build::new([8, 0, 0, 0]), Build::new([8, 1, 0, 0])];
     let by_asinfo = of_namespaces
         .flat_map(|setting| builds.map(|build| setting.command(benchmarks, Some(build))));
-    for command in by_asinfo.chain([log.command(level, None)]) {
+    let levels_by_asinfo = of_log.iter().map(|setting| setting.command(level, None));
+    for command in by_asinfo.chain(levels_by_asinfo) {
         let _ = writeln!(text, "asinfo -v {}", shell_quoted(&command));
     }
     let old = ServerSetting::OldBenchmarks.command(benchmarks, None);

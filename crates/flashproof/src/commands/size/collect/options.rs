@@ -34,8 +34,8 @@ pub struct CollectArgs {
     /// Use the peers' alternate addresses
     #[arg(hide_short_help = true, long, requires = "host")]
     pub services_alternate: bool,
-    /// While sampling, turn on the histograms of devices and the detail of drv_ssd in the log; then restore the changed
-    /// settings
+    /// While sampling, turn on the histograms of devices and the details of drive lines in the log; then restore the
+    /// changed settings
     #[arg(long, requires = "nodes")]
     pub enable: bool,
     /// Sampling time: 10m, 1h, or a number of seconds

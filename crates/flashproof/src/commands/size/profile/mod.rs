@@ -194,20 +194,28 @@ const PIPED_IOSTAT: &str = "flashproof size profile --log LOG --iostat -";
 struct Files {
     logs: Vec<PathBuf>,
     iostats: Vec<(Option<String>, PathBuf)>,
-    /// Files of replies, and configurations of servers with their contents.
-    replies: Vec<(PathBuf, Option<Start>)>,
+    /// Replies of servers: files, or folders of them.
+    replies: Vec<PathBuf>,
+    configurations: Vec<ConfigurationFile>,
+}
+
+/// A server's configuration file, with its contents.
+#[derive(Debug)]
+struct ConfigurationFile {
+    path: PathBuf,
+    contents: Start,
+    /// True for a backup or a copy by its name, such as aerospike.conf.bak: used only if its node has no other file.
+    is_spare: bool,
 }
 
 fn read(args: &SizeArgs) -> Result<ProfileSources, Failure> {
     let mut files = Files {
         logs: args.log.clone(),
-        replies: args
-            .info
-            .iter()
-            .map(|path| with_configuration(path))
-            .collect(),
         ..Files::default()
     };
+    for path in &args.info {
+        files.take_info(path)?;
+    }
     files
         .iostats
         .extend(args.iostat.iter().map(|path: &PathBuf| {
@@ -229,7 +237,8 @@ fn read(args: &SizeArgs) -> Result<ProfileSources, Failure> {
         .logs
         .iter()
         .chain(files.iostats.iter().map(|(_, path)| path))
-        .chain(files.replies.iter().map(|(path, _)| path));
+        .chain(&files.replies)
+        .chain(files.configurations.iter().map(|file| &file.path));
     sources.names = paths.map(|path| path.display().to_string()).collect();
     let log_sources = files
         .logs
@@ -265,12 +274,16 @@ fn read(args: &SizeArgs) -> Result<ProfileSources, Failure> {
             )));
         }
     }
-    for (path, configuration) in files.replies {
-        match configuration {
-            Some(file) => add_configuration(file, &path, &nodes, &mut sources.logs),
-            None => sources.facts.extend(facts(&path, &sources.logs, &nodes)?),
-        }
+    for path in &files.replies {
+        // A folder may have configuration files instead of replies.
+        let mut in_folder = files.configurations.iter();
+        let has_configuration = in_folder.any(|file| file.path.starts_with(path));
+        let replies = read_replies(path, has_configuration)?;
+        sources
+            .facts
+            .extend(facts(replies, path, &sources.logs, &nodes)?);
     }
+    add_configurations(files.configurations, &nodes, &mut sources.logs)?;
     if let Some(given_facts) = given_block_sizes(args) {
         for namespace in sources.logs.iter().flat_map(ServerLog::namespaces) {
             sources
@@ -288,37 +301,73 @@ fn read(args: &SizeArgs) -> Result<ProfileSources, Failure> {
     Ok(sources)
 }
 
+/// Part of the name of a configuration file, also of a copy: aerospike.conf.bak, aerospike.conf (1).
+const CONFIGURATION: &str = ".conf";
+
+/// The files of a folder, by name.
+fn files_of(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let paths = std::fs::read_dir(dir).and_then(|entries| {
+        let paths = entries.map(|entry| Ok(entry?.path()));
+        paths.collect::<std::io::Result<Vec<_>>>()
+    });
+    let mut paths = paths.map_err(|error| {
+        Failure::usage(format!(
+            "cannot read the folder {} - {error} - give a folder of \"flashproof size collect\", or files by \
+             --log, --iostat and --info",
+            dir.display()
+        ))
+    })?;
+    paths.retain(|path| path.is_file());
+    paths.sort();
+    Ok(paths)
+}
+
+/// The name of the file `path` in lower case.
+fn lower_case_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().to_ascii_lowercase()
+}
+
 impl Files {
+    /// Adds a file or a folder of --info.
+    fn take_info(&mut self, path: &Path) -> Result<(), Failure> {
+        if path.is_dir() {
+            for file in files_of(path)? {
+                if lower_case_name(&file).contains(CONFIGURATION) {
+                    self.take_configuration(&file, is_spare(&file));
+                }
+            }
+        }
+        if !self.take_configuration(path, false) {
+            self.replies.push(path.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Adds `path` and returns true if it is a server's configuration file. A configuration of a test has no namespaces.
+    fn take_configuration(&mut self, path: &Path, is_spare: bool) -> bool {
+        let configuration = configuration(path);
+        let is_one = configuration.is_some();
+        self.configurations
+            .extend(configuration.map(|contents| ConfigurationFile {
+                path: path.to_owned(),
+                contents,
+                is_spare,
+            }));
+        is_one
+    }
+
     /// Adds each file of a folder by the kind that its name shows.
     fn take_folder(&mut self, dir: &Path) -> Result<(), Failure> {
-        let paths = std::fs::read_dir(dir).and_then(|entries| {
-            let paths = entries.map(|entry| Ok(entry?.path()));
-            paths.collect::<std::io::Result<Vec<_>>>()
-        });
-        let mut paths = paths.map_err(|error| {
-            Failure::usage(format!(
-                "cannot read the folder {} - {error} - give a folder of \"flashproof size collect\", or files by \
-                 --log, --iostat and --info",
-                dir.display()
-            ))
-        })?;
-        paths.sort();
-        for path in paths.into_iter().filter(|path| path.is_file()) {
-            let name = path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .to_ascii_lowercase();
+        for path in files_of(dir)? {
+            let name = lower_case_name(&path);
             match name {
-                _ if name.contains(info::FILE_ENDING) => {
-                    self.replies.push(with_configuration(&path))
-                }
+                _ if name.contains(info::FILE_ENDING) => self.take_info(&path)?,
                 _ if name.contains("iostat") => self.iostats.push((None, path)),
                 _ if name.contains(".log") => self.logs.push(path),
-                // A configuration of a test has no namespaces.
-                _ if name.ends_with(".conf") => self
-                    .replies
-                    .extend(Some(with_configuration(&path)).filter(|(_, file)| file.is_some())),
+                _ if name.contains(CONFIGURATION) => {
+                    self.take_configuration(&path, is_spare(&path));
+                }
                 _ => {}
             }
         }
@@ -361,57 +410,112 @@ fn node_by_name(path: &Path, nodes: &[String]) -> Option<usize> {
         .position(|id| nodes.len() == 1 || name.starts_with(id.as_str()))
 }
 
-/// `path` with the server's configuration in this file. `None`: a file of another kind, or an unreadable file.
-fn with_configuration(path: &Path) -> (PathBuf, Option<Start>) {
+/// The server's configuration in the file `path`. `None`: a file of another kind, or an unreadable file.
+fn configuration(path: &Path) -> Option<Start> {
     let file = path.is_file().then(|| InputFile::open(path, PIPED).ok());
     let read = file.flatten().map(server_log::read_configuration);
-    (path.to_owned(), read.and_then(Result::ok).flatten())
+    read.and_then(Result::ok).flatten()
 }
 
-/// Adds the configuration `file` to the log of its node.
-fn add_configuration(file: Start, path: &Path, nodes: &[String], logs: &mut [ServerLog]) {
-    let log = node_by_name(path, nodes).map(|n| &mut logs[n]);
-    let path = path.display();
-    let Some(log) = log else {
-        return console::warning(&format!(
+/// True if the name of a configuration file goes on after `.conf`.
+fn is_spare(path: &Path) -> bool {
+    !info::has_ending(Path::new(&lower_case_name(path)), CONFIGURATION)
+}
+
+/// Adds the configuration of each node to its log. Errors: a node has two files with different values.
+fn add_configurations(
+    mut files: Vec<ConfigurationFile>,
+    nodes: &[String],
+    logs: &mut [ServerLog],
+) -> Result<(), Failure> {
+    let mut used = BTreeMap::<usize, ConfigurationFile>::new();
+    files.sort_by_key(|file| file.is_spare);
+    for mut file in files {
+        let Some(node) = node_of_configuration(&mut file, nodes, logs) else {
+            continue;
+        };
+        match used.get_mut(&node) {
+            None => {
+                used.insert(node, file);
+            }
+            Some(known) => add_second(known, file, &nodes[node])?,
+        }
+    }
+    for (node, file) in used {
+        logs[node].add_configuration(file.contents);
+    }
+    Ok(())
+}
+
+/// Adds a second configuration `file` of `node` to the `known` one. A spare file beside another file is left out.
+fn add_second(
+    known: &mut ConfigurationFile,
+    file: ConfigurationFile,
+    node: &str,
+) -> Result<(), Failure> {
+    let path = file.path.display();
+    let known_path = known.contents.origin.clone();
+    if file.is_spare && !known.is_spare {
+        console::warning(&format!(
+            "{path} is left out: the configuration of node {node} is {known_path} - to use {path}, name it by --info, and \
+             the log by --log instead of a folder"
+        ));
+        return Ok(());
+    }
+    known.contents.add_file(file.contents).map_err(|namespace| {
+        Failure::usage(format!(
+            "cannot use {path} - for namespace {} of node {node}, {known_path} has other values - give only the file that \
+             the server uses, by --log and --info instead of a folder",
+            in_one_line(&namespace)
+        ))
+    })
+}
+
+/// Index of the node that `file` configures; the namespaces that its log lacks are removed. `None`, with a warning: no
+/// log is of its node, or has one of its namespaces.
+fn node_of_configuration(
+    file: &mut ConfigurationFile,
+    nodes: &[String],
+    logs: &[ServerLog],
+) -> Option<usize> {
+    let path = file.path.display();
+    let Some(node) = node_by_name(&file.path, nodes) else {
+        console::warning(&format!(
             "{path} is left out: its name does not show its node - begin the name with the id of the node ({})",
             nodes.join(", ")
         ));
+        return None;
     };
-    let logged = log.namespaces();
-    if !file
-        .configuration
-        .keys()
-        .any(|namespace| logged.contains(namespace))
-    {
-        let configured = Vec::from_iter(file.configuration.keys().map(String::as_str)).join(", ");
-        return console::warning(&format!(
+    let configuration = &mut file.contents.configuration;
+    let configured = Vec::from_iter(configuration.keys().map(String::as_str)).join(", ");
+    let logged = logs[node].namespaces();
+    configuration.retain(|namespace, _| logged.contains(namespace));
+    if configuration.is_empty() {
+        console::warning(&format!(
             "{path} is not used: it configures {}, but the log has {} - give the configuration of the log's node",
             in_one_line(&configured),
             Vec::from_iter(logged).join(", ")
         ));
+        return None;
     }
-    log.add_configuration(file);
+    Some(node)
 }
 
-/// Configuration of each namespace, from the replies in `path`. Replies without a node name belong to the only node.
-fn facts(
-    path: &Path,
-    logs: &[ServerLog],
-    nodes: &[String],
-) -> Result<BTreeMap<(String, String), NamespaceFacts>, Failure> {
+/// The replies in the file or folder `path`. A folder that `has_configuration` may have no replies.
+fn read_replies(path: &Path, has_configuration: bool) -> Result<Vec<InfoReplies>, Failure> {
     let read_result = if path.is_dir() {
         info::read_folder(path)
     } else {
         info::read_file(path).map(|replies| vec![replies])
     };
-    let mut replies = read_result.map_err(|error| {
+    let replies = read_result.map_err(|error| {
         Failure::usage(format!(
             "cannot read {} - {error} - give a NODE.info file, or a folder of them",
             path.display()
         ))
     })?;
-    if replies.iter().all(|replies| replies.namespaces.is_empty()) {
+    let is_empty = replies.iter().all(|replies| replies.namespaces.is_empty());
+    if is_empty && !has_configuration {
         return Err(Failure::usage(format!(
             "{} has no replies about a namespace - write a file with the name of a request, a tab and the reply in one \
              line: printf 'namespace/NS\\t%s\\n' \"$(asinfo -v namespace/NS)\" > NODE.info, or give a folder of \
@@ -419,6 +523,16 @@ fn facts(
             path.display()
         )));
     }
+    Ok(if is_empty { Vec::new() } else { replies })
+}
+
+/// Configuration of each namespace, from the `replies` in `path`. Replies without a node name belong to the only node.
+fn facts(
+    mut replies: Vec<InfoReplies>,
+    path: &Path,
+    logs: &[ServerLog],
+    nodes: &[String],
+) -> Result<BTreeMap<(String, String), NamespaceFacts>, Failure> {
     let of_logs: BTreeSet<String> = logs.iter().flat_map(ServerLog::namespaces).collect();
     for replies in &mut replies {
         name_namespace(replies, path, &of_logs)?;

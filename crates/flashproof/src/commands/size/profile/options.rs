@@ -22,7 +22,7 @@ pub struct SizeArgs {
     /// Output of "iostat -x -t" on the machine of the log, as text or JSON; for several nodes give NODE=FILE for each
     #[arg(long, value_name = "[NODE=]FILE", num_args = 1..)]
     pub iostat: Vec<PathBuf>,
-    /// Servers' replies to info requests, as files or a folder of them, or aerospike.conf of a server
+    /// Servers' replies to info requests, or their aerospike.conf: files, or folders of them
     #[arg(long, value_name = "FILE|DIR", num_args = 1..)]
     pub info: Vec<PathBuf>,
     /// Only these namespaces; may be repeated
