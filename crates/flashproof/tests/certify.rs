@@ -1,6 +1,7 @@
 //! `flashproof certify`: its stages, its messages, and that it resumes after any interruption.
 
 use crate::support;
+use crate::support::words;
 
 use conclusions::series::{Series, SeriesStepState};
 use results::judge::Outcome;
@@ -133,27 +134,9 @@ fn only_one_process_runs_a_series() {
 #[test]
 fn a_series_of_another_drive_or_with_other_settings_is_refused() {
     let bench = Bench::new();
-    let short = [
-        "sim:",
-        "--out",
-        SERIES,
-        "--load",
-        "0.01",
-        "--duration",
-        "1m",
-    ];
+    let short = words("sim: --out series --load 0.01 --duration 1m");
     certify(&bench, &short).expect(0);
-    let other = [
-        "sim:",
-        "--out",
-        SERIES,
-        "--load",
-        "0.02",
-        "--duration",
-        "2m",
-        "--sla",
-        "9%>2ms",
-    ];
+    let other = words("sim: --out series --load 0.02 --duration 2m --sla 9%>2ms");
     let ended = certify(&bench, &other).expect(2);
     for difference in [
         "load was \"0.01x\", but is \"0.02x\" now",
@@ -239,15 +222,7 @@ fn invalid_certifications_are_refused_before_any_file_is_created() {
 #[test]
 fn after_a_failed_stage_1_stage_2_runs_only_on_request() {
     let bench = Bench::new();
-    let slow = [
-        "sim:read-us=1500",
-        "--out",
-        SERIES,
-        "--load",
-        "0.05",
-        "--duration",
-        "1m",
-    ];
+    let slow = words("sim:read-us=1500 --out series --load 0.05 --duration 1m");
     let ended = certify(&bench, &slow).expect(1);
     ended.shows(&[
         "FAIL (screening): failed the screening for 0.05x: stage 1: too slow: 100 % of reads",
@@ -288,18 +263,7 @@ fn stage_2_may_be_slow_but_has_to_complete() {
     );
 
     // The drive holds 1.5x. At twice this load it falls behind by more than max-lag-sec.
-    let more = [
-        "--config",
-        "one.conf",
-        "--out",
-        "more",
-        "--load",
-        "1.5",
-        "--duration",
-        "5m",
-        "--sla",
-        "99%>1ms",
-    ];
+    let more = words("--config one.conf --out more --load 1.5 --duration 5m --sla 99%>1ms");
     let ended = certify(&bench, &more).expect(1);
     ended.shows(&[
         "stage 2 failed: stopped because reads@sim:",
@@ -323,16 +287,7 @@ fn a_configuration_whose_report_interval_lengthens_the_slices_needs_the_option_s
 #[test]
 fn several_devices_are_tested_alone_and_together_and_compared() {
     let bench = Bench::new();
-    let options = [
-        "--single",
-        "sim:name=b",
-        "--out",
-        SERIES,
-        "--load",
-        "0.1",
-        "--duration",
-        "1m",
-    ];
+    let options = words("--single sim:name=b --out series --load 0.1 --duration 1m");
     let ended = certify(
         &bench,
         &[&["sim:name=a", "sim:name=b"], &options[..]].concat(),
@@ -413,16 +368,7 @@ fn a_device_is_prepared_first_and_only_once() {
         return;
     };
     // PASS and FAIL are accepted, because a loop device on a busy machine may be too slow.
-    let options = [
-        "--out",
-        SERIES,
-        "--load",
-        "0.02",
-        "--duration",
-        "3s",
-        "--sla",
-        "99%>10s",
-    ];
+    let options = words("--out series --load 0.02 --duration 3s --sla 99%>10s");
     let ended = certify(&bench, &[&[device.name.as_str()], &options[..]].concat()).expect_judged();
     let preparing = format!(
         "not prepared, or discarded after the preparation: {}; preparing first",
@@ -474,18 +420,7 @@ fn a_certification_without_preparation_is_marked_clearly() {
     let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else {
         return;
     };
-    let options = [
-        "--no-prep",
-        "--out",
-        SERIES,
-        "--load",
-        "0.02",
-        "--duration",
-        "3s",
-        "--sla",
-        "99%>10s",
-        "-q",
-    ];
+    let options = words("--no-prep --out series --load 0.02 --duration 3s --sla 99%>10s -q");
     let ended = certify(&bench, &[&[device.name.as_str()], &options[..]].concat()).expect_judged();
     ended.shows(&[format!(
         "NOT PREPARED: record and data do not show that {}",

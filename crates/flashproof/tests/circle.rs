@@ -1,6 +1,7 @@
 //! The circle: a record engine runs a steady load; `size` and `align` derive a test from the engine's log and from
 //! iostat's output; the test runs on the same device. Engine and test must cause the same I/O on the device.
 
+use crate::support::words;
 use crate::support::{Bench, Ended, LoopDevice, OUT, Running, serve_as, skip, tool};
 use results::run_dir;
 use sizing::profile::Profile;
@@ -217,17 +218,9 @@ fn attempt(look_sec: u64) -> Option<Attempt> {
         "{profile:?}"
     );
     let because = "half of the blocks written are defragmentation's";
-    let aligned = [
-        "size",
-        "align",
-        "sized/test.conf",
-        "--target",
-        "sized/profile.json",
-        "--device",
-        "sim:min-io=512",
-        "--out",
-        "aligned.conf",
-    ];
+    let aligned = words(
+        "size align sized/test.conf --target sized/profile.json --device sim:min-io=512 --out aligned.conf",
+    );
     bench
         .flashproof(&[&aligned[..], &["--because", because]].concat())
         .expect(0);
@@ -313,17 +306,7 @@ fn attempt(look_sec: u64) -> Option<Attempt> {
         // The exit code is not checked, because on a busy machine no slice may be complete.
         println!("{histogram}\n{}", bench.flashproof(&engine).stdout);
     }
-    let test = [
-        "latency",
-        "-l",
-        OUT,
-        "-h",
-        "reads",
-        "-h",
-        "large-block-reads",
-        "-h",
-        "large-block-writes",
-    ];
+    let test = words("latency -l run -h reads -h large-block-reads -h large-block-writes");
     println!("{}", bench.flashproof(&test).expect(0).stdout);
     Some(Attempt { late_share, miss })
 }

@@ -1,6 +1,7 @@
 //! `flashproof report compare` as a user runs it.
 
 use crate::support;
+use crate::support::words;
 
 use std::fs;
 use support::{Bench, Running};
@@ -58,15 +59,7 @@ fn runs_are_compared_side_by_side_with_names_prices_and_endurance_given_as_optio
     );
     assert_eq!(json["candidates"][1]["price_per_1x"], 549.0);
     let markdown = bench
-        .flashproof(&[
-            "report",
-            "compare",
-            "a",
-            "b",
-            "--markdown",
-            "--html",
-            "page.html",
-        ])
+        .flashproof(&words("report compare a b --markdown --html page.html"))
         .expect(0);
     let page = bench.text("page.html");
     let bars = page.find("Load held").unwrap();

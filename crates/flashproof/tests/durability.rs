@@ -2,6 +2,7 @@
 //! others lie. Here only the drive loses its power; `guest/durability.rs` cuts the power of a whole machine.
 
 use crate::support;
+use crate::support::words;
 
 use serde_json::{Value, json};
 use std::fs;
@@ -531,14 +532,8 @@ fn a_witness_writes_only_to_a_regular_file_of_a_witness() {
     }
     assert!(!bench.exists("planted") && !bench.exists("none"));
     assert_eq!(bench.text("other"), "precious");
-    let mut witness = Running::start(bench.prepare(&[
-        "check",
-        "witness",
-        "--listen",
-        "127.0.0.1:0",
-        "--file",
-        "torn",
-    ]));
+    let mut witness =
+        Running::start(bench.prepare(&words("check witness --listen 127.0.0.1:0 --file torn")));
     witness.wait_to_hear("listening on ");
     assert_eq!(bench.text("torn"), "flashproof witness 1\n");
     assert_eq!(

@@ -2,6 +2,7 @@
 //! and runs of an hour confirm its interval. Otherwise, the prediction is declined with a cause.
 
 use crate::support;
+use crate::support::words;
 
 use conclusions::baseline::{DeclinedBy, Prediction};
 use conclusions::series::Series;
@@ -30,14 +31,7 @@ fn predicted(
     let mut baseline = command();
     baseline.args(
         [
-            &[
-                "baseline",
-                "--duration",
-                "2m",
-                "--out",
-                "baseline",
-                "--quiet",
-            ],
+            &words("baseline --duration 2m --out baseline --quiet"),
             device,
         ]
         .concat(),
@@ -315,15 +309,9 @@ fn the_rating_of_a_throttled_device_is_predicted() {
 fn a_signal_ends_rate_predict_during_its_computation() {
     let bench = Bench::new();
     bench
-        .flashproof(&[
-            "baseline",
-            "sim:channels=4",
-            "--duration",
-            "70s",
-            "--out",
-            "b",
-            "--quiet",
-        ])
+        .flashproof(&words(
+            "baseline sim:channels=4 --duration 70s --out b --quiet",
+        ))
         .expect(0);
     let before = bench.text("b/series.json");
     let mut running = Running::start(bench.prepare(&["rate", "predict", "b"]));

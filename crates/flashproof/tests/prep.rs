@@ -1,6 +1,7 @@
 //! `flashproof prep`: the data of every byte, interruptions and resumption, parts that must stay unchanged, refusals.
 
 use crate::support;
+use crate::support::words;
 
 use serde_json::{Value, json};
 use std::fs::{self, OpenOptions};
@@ -619,16 +620,7 @@ fn a_pass_in_random_order_writes_its_planned_bytes_and_leaves_known_data() {
     // A file cannot be discarded. This file has 8 blocks of 32 KiB and a short last block.
     let size = 8 * 32768 + 700;
     case.bench.write("file", vec![0; size]);
-    let larger = [
-        "prep",
-        "file",
-        "--for",
-        "random-writes",
-        "--block",
-        "32k",
-        "--over-provisioning",
-        "50",
-    ];
+    let larger = words("prep file --for random-writes --block 32k --over-provisioning 50");
     let ended = case.bench.flashproof(&larger).expect(0);
     assert!(
         ended.warnings()[0].contains("file: it does not support discard"),
@@ -655,16 +647,7 @@ fn a_pass_in_random_order_writes_its_planned_bytes_and_leaves_known_data() {
 fn a_killed_pass_in_random_order_resumes_at_its_checkpoint() {
     let size = 128 * MIB + 512;
     let Some(case) = Case::new(size) else { return };
-    let options = [
-        "--for",
-        "random-writes",
-        "--over-provisioning",
-        "90",
-        "--seed",
-        "3",
-        "--checkpoint",
-        "0",
-    ];
+    let options = words("--for random-writes --over-provisioning 90 --seed 3 --checkpoint 0");
     let mut running = case.start(&options);
     let mark = || {
         let state = case.bench.path("state/devices");
@@ -956,40 +939,12 @@ fn invalid_options_of_prep_are_usage_errors() {
         &["prep", "sim:", "--over-provisioning", "7"],
         &["prep", "sim:", "--for", "random-writes", "--fills", "2"],
         &["prep", "sim:", "--for", "random-writes", "--zero-only"],
-        &[
-            "prep",
-            "sim:",
-            "--for",
-            "random-writes",
-            "--over-provisioning",
-            "0",
-        ],
-        &[
-            "prep",
-            "sim:",
-            "--for",
-            "random-writes",
-            "--over-provisioning",
-            "nan",
-        ],
+        &words("prep sim: --for random-writes --over-provisioning 0"),
+        &words("prep sim: --for random-writes --over-provisioning nan"),
         &["prep", "sim:", "--for", "random-writes", "--block", "5k"],
         &["prep", "sim:", "--for", "random-writes", "--block", "256k"],
-        &[
-            "prep",
-            "sim:capacity=1GiB",
-            "--for",
-            "random-writes",
-            "--cache-bytes",
-            "900MiB",
-        ],
-        &[
-            "prep",
-            "sim:capacity=1GiB",
-            "--for",
-            "random-writes",
-            "--use-pct",
-            "40",
-        ],
+        &words("prep sim:capacity=1GiB --for random-writes --cache-bytes 900MiB"),
+        &words("prep sim:capacity=1GiB --for random-writes --use-pct 40"),
         &["prep", "file", "--verify", "--for", "random-writes"],
         &["waf", "prep", "sim:"],
         &["waf", "prep", "/dev/null"],

@@ -1,6 +1,7 @@
 //! `flashproof rate`: finds the true rating, reports how it was found, and resumes after any interruption.
 
 use crate::support;
+use crate::support::words;
 
 use conclusions::rate::{NextRun, StepDetails, StepOutcome};
 use conclusions::series::{Series, SeriesStepState};
@@ -335,16 +336,7 @@ fn the_advised_certification_passes_with_the_load_and_the_limits_of_the_search()
 #[test]
 fn no_step_exceeds_twice_the_load_held_before() {
     let bench = Bench::new();
-    let line = [
-        "rate",
-        "--out",
-        SERIES,
-        "sim:channels=1+read-us=400",
-        "--from",
-        "0.1",
-        "--slice",
-        "2m",
-    ];
+    let line = words("rate --out series sim:channels=1+read-us=400 --from 0.1 --slice 2m");
     let ended = bench.flashproof(&line).expect(0);
     let series = series(&bench);
     assert_eq!(
@@ -384,13 +376,7 @@ fn no_step_exceeds_twice_the_load_held_before() {
 #[ignore = "minutes: make soak"]
 fn a_load_too_expensive_to_simulate_for_an_hour_is_judged_for_less_with_a_remark() {
     let bench = Bench::new();
-    let most = [
-        "sim:channels=256+read-mbps=0+write-mbps=0",
-        "--from",
-        "1000",
-        "--up-to",
-        "1000",
-    ];
+    let most = words("sim:channels=256+read-mbps=0+write-mbps=0 --from 1000 --up-to 1000");
     let ended =
         Running::start(bench.prepare(&[&["rate", "--out", SERIES, "--quiet"][..], &most].concat()))
             .end_within(LONG);

@@ -1,5 +1,6 @@
 //! A series whose record or runs were changed: every command that opens the series reports and rejects the change.
 
+use crate::support::words;
 use crate::{select, support};
 
 use conclusions::series::Series;
@@ -254,17 +255,7 @@ fn attack_terms(bench: &Bench, name: &str, change: impl Fn(&Path), why: &str) {
 #[test]
 fn a_certification_with_a_replaced_stage_is_not_resumed() {
     let bench = Bench::new();
-    let slow = [
-        "certify",
-        "sim:read-us=1500",
-        "--out",
-        SERIES,
-        "--load",
-        "0.05",
-        "--duration",
-        "1m",
-        "--quiet",
-    ];
+    let slow = words("certify sim:read-us=1500 --out series --load 0.05 --duration 1m --quiet");
     bench.flashproof(&slow).expect(1);
     // The failed stage becomes a pass, and the series unfinished.
     let config = "device-names: sim:read-us=1500\ntest-duration-sec: 60\nread-reqs-per-sec: 100\n";
@@ -293,19 +284,7 @@ fn a_certification_with_a_replaced_stage_is_not_resumed() {
 #[test]
 fn a_rating_with_a_replaced_run_or_an_edited_conclusion_is_invalid() {
     let bench = Bench::new();
-    let rate = [
-        "rate",
-        "sim:channels=1",
-        "--out",
-        SERIES,
-        "--slice",
-        "12s",
-        "--from",
-        "2",
-        "--up-to",
-        "4",
-        "--quiet",
-    ];
+    let rate = words("rate sim:channels=1 --out series --slice 12s --from 2 --up-to 4 --quiet");
     bench.flashproof(&rate).expect(0);
     let series = Series::read(&bench.path(SERIES)).unwrap().unwrap();
     let first = &series.steps[0];

@@ -1,6 +1,7 @@
 //! Simulated drives with an FTL, `sim:ftl`: commands run on them as on other drives, and show the drives' counters.
 
 use crate::support;
+use crate::support::words;
 
 use support::{Bench, OUT, totals};
 
@@ -125,17 +126,9 @@ fn rate_finds_the_rating_of_an_ftl_drive() {
 #[test]
 fn certify_runs_its_stages_on_an_ftl_drive() {
     let bench = Bench::new();
-    let arguments = [
-        "certify",
-        DRIVE,
-        "--out",
-        "series",
-        "--load",
-        "0.05",
-        "--duration",
-        "1m",
-        "--quiet",
-    ];
+    let arguments = words(
+        "certify sim:ftl+capacity=512MiB+op=20%+channels=2+dies=1+superblock=2MiB+precondition=2 --out series --load 0.05 --duration 1m --quiet",
+    );
     bench.flashproof(&arguments).expect(0);
 }
 

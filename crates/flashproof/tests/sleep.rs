@@ -1,6 +1,7 @@
 //! logind's lock against sleep, held by a stand-in for `systemd-inhibit`.
 
 use crate::support;
+use crate::support::words;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -32,15 +33,9 @@ fn bench_and_run(filename: &str, seconds: u32) -> (Bench, Running) {
         "PATH",
         format!("{}:/usr/bin:/bin", bench.path("").display()),
     );
-    run.args([
-        "fio",
-        "--name=a",
-        "--rw=randread",
-        "--size=1m",
-        "--rate_iops=10",
-        "--time_based",
-        "--out=run",
-    ]);
+    run.args(words(
+        "fio --name=a --rw=randread --size=1m --rate_iops=10 --time_based --out=run",
+    ));
     run.args([
         format!("--filename={filename}"),
         format!("--runtime={seconds}"),

@@ -1,6 +1,7 @@
 //! `flashproof report status` of a run that is running, stopped, killed or ended.
 
 use crate::support;
+use crate::support::words;
 
 use serde_json::Value;
 use std::fs::File;
@@ -87,16 +88,7 @@ fn a_killed_series_is_not_running_immediately_after_the_kill() {
         "a.conf",
         "device-names: file\nfile-size-mbytes: 16\ntest-duration-sec: 60\nread-reqs-per-sec: 100\n",
     );
-    let options = [
-        "certify",
-        "--config",
-        "a.conf",
-        "--load",
-        "1",
-        "--no-prep",
-        "--duration",
-        "600s",
-    ];
+    let options = words("certify --config a.conf --load 1 --no-prep --duration 600s");
     let mut running = Running::start(
         bench.prepare(&[&options[..], &["--sla", "99%>10s", "--out", "series"]].concat()),
     );

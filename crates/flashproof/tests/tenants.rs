@@ -1,6 +1,7 @@
 //! `flashproof storage tenants`: record stores that share a drive, each with its space, its rates and its verdict.
 
 use crate::support;
+use crate::support::words;
 use support::{Bench, LoopDevice, MIB, OUT, totals};
 
 /// Two stores; the second has the further lines `more`.
@@ -23,15 +24,9 @@ fn the_example_runs_and_each_tenant_has_its_rates_and_its_verdict() {
         .flashproof(&["storage", "tenants", "four.toml", "--dry-run"])
         .expect_stdout(0, &["engine WA", "c-128k"]);
     let ended = bench
-        .flashproof(&[
-            "storage",
-            "tenants",
-            "four.toml",
-            "--device",
-            "sim:capacity=8GiB",
-            "--out",
-            OUT,
-        ])
+        .flashproof(&words(
+            "storage tenants four.toml --device sim:capacity=8GiB --out run",
+        ))
         .expect(0);
     for name in ["a-32k", "b-64k", "c-128k", "d-256k"] {
         assert!(
@@ -81,15 +76,9 @@ fn one_tenant_on_a_slow_drive_fails_alone() {
         two("device = \"sim:write-us=20000+channels=128\""),
     );
     let ended = bench
-        .flashproof(&[
-            "storage",
-            "tenants",
-            "two.toml",
-            "--device",
-            "sim:capacity=1GiB",
-            "--out",
-            OUT,
-        ])
+        .flashproof(&words(
+            "storage tenants two.toml --device sim:capacity=1GiB --out run",
+        ))
         .expect(1);
     assert!(
         ended.stdout.contains("\n  a: PASS") && ended.stdout.contains("\n  b: FAIL"),

@@ -1,6 +1,7 @@
 //! Terminals that are narrow, and terminals that are closed in the middle of a run.
 
 use crate::support;
+use crate::support::words;
 
 use conclusions::series::Series;
 use results::judge::End;
@@ -217,15 +218,7 @@ fn a_series_completes_although_its_terminal_is_blocked() {
         return;
     };
     rustix::termios::tcflow(&terminal.inside, rustix::termios::Action::OOff).unwrap();
-    let command = bench.prepare(&[
-        "certify",
-        "--out",
-        "series",
-        "--load",
-        "0.1",
-        "--duration",
-        "60s",
-    ]);
+    let command = bench.prepare(&words("certify --out series --load 0.1 --duration 60s"));
     let Some(_child) = terminal.run(&command) else {
         return;
     };
@@ -254,15 +247,7 @@ fn shown(command: &Command) -> Option<(String, Option<i32>)> {
 #[test]
 fn output_after_progress_begins_on_a_new_line() {
     let bench = Bench::new();
-    let command = bench.prepare(&[
-        "certify",
-        "--out",
-        "series",
-        "--load",
-        "0.1",
-        "--duration",
-        "60s",
-    ]);
+    let command = bench.prepare(&words("certify --out series --load 0.1 --duration 60s"));
     let Some((text, code)) = shown(&command) else {
         return;
     };
@@ -276,12 +261,9 @@ fn output_after_progress_begins_on_a_new_line() {
 #[test]
 fn a_baseline_on_a_terminal_shows_each_result_once_in_the_table_at_the_end() {
     let bench = Bench::new();
-    let Some((text, code)) = shown(&bench.prepare(&[
-        "baseline",
-        "sim:channels=2+read-us=2000",
-        "--duration",
-        "2m",
-    ])) else {
+    let Some((text, code)) =
+        shown(&bench.prepare(&words("baseline sim:channels=2+read-us=2000 --duration 2m")))
+    else {
         return;
     };
     assert_eq!(code, Some(0), "{text}");

@@ -1,6 +1,7 @@
 //! `flashproof engine bench`: a record engine on a drive, row by row.
 
 use crate::support;
+use crate::support::words;
 use support::{Bench, LoopDevice, OUT, skip, totals};
 
 #[test]
@@ -107,17 +108,7 @@ fn a_warning_common_to_all_rows_is_printed_once() {
 fn insertions_wait_for_a_slow_drive_and_measured_writes_fail_with_device_overload() {
     let bench = Bench::new();
     // Each record takes a block of 128 KiB, so the insertion fills the store's queue (64 MiB) for a drive with 20 MB/s.
-    let run = [
-        "engine",
-        "bench",
-        "sim:capacity=1GiB+write-mbps=20",
-        "--rows",
-        "64k",
-        "-k",
-        "2000",
-        "--duration",
-        "1",
-    ];
+    let run = words("engine bench sim:capacity=1GiB+write-mbps=20 --rows 64k -k 2000 --duration 1");
     let held = [
         "-w",
         "RU,50",
@@ -163,17 +154,7 @@ fn insertions_wait_for_a_slow_drive_and_measured_writes_fail_with_device_overloa
 #[test]
 fn a_row_that_holds_the_requested_rate_is_limited_by_the_rate_and_otherwise_by_cpu() {
     let bench = Bench::new();
-    let run = [
-        "engine",
-        "bench",
-        "sim:capacity=1GiB",
-        "--rows",
-        "1k",
-        "-k",
-        "300",
-        "--duration",
-        "1",
-    ];
+    let run = words("engine bench sim:capacity=1GiB --rows 1k -k 300 --duration 1");
     for (rate, limit) in [
         ("1000", "limited by the requested rate (-g)"),
         ("1000000", "limited by CPU"),
@@ -193,17 +174,7 @@ fn a_row_that_holds_the_requested_rate_is_limited_by_the_rate_and_otherwise_by_c
 #[test]
 fn a_simulated_drive_larger_than_memory_is_refused() {
     let bench = Bench::new();
-    let run = [
-        "engine",
-        "bench",
-        "sim:capacity=64TiB",
-        "--size",
-        "32TiB",
-        "-k",
-        "1",
-        "--out",
-        OUT,
-    ];
+    let run = words("engine bench sim:capacity=64TiB --size 32TiB -k 1 --out run");
     bench
         .flashproof(&run)
         .expect_error(3, &["cannot keep the data", "give a smaller --size"]);
@@ -212,31 +183,8 @@ fn a_simulated_drive_larger_than_memory_is_refused() {
 #[test]
 fn a_file_is_reopened_for_each_run_and_keeps_the_records_of_the_previous_run() {
     let bench = Bench::new();
-    let run = [
-        "engine",
-        "bench",
-        "--rows",
-        "1k",
-        "--size",
-        "64MiB",
-        "-k",
-        "5000",
-        "--threads",
-        "1",
-        "--duration",
-        "1",
-    ];
-    let more = [
-        "-z",
-        "8",
-        "-g",
-        "200",
-        "--sla",
-        "100%>3600s",
-        "--verify",
-        "--out",
-        OUT,
-    ];
+    let run = words("engine bench --rows 1k --size 64MiB -k 5000 --threads 1 --duration 1");
+    let more = words("-z 8 -g 200 --sla 100%>3600s --verify --out run");
     bench
         .flashproof(&[&run[..], &more].concat())
         .expect_stdout(0, &["limited by"]);
@@ -261,15 +209,7 @@ fn invalid_options_of_engine_bench_are_refused() {
     bench
         .line("engine bench --rows 128k --out run")
         .expect_error(2, &["a write block of 131072"]);
-    let small = [
-        "engine",
-        "bench",
-        "sim:capacity=1MiB",
-        "--rows",
-        "1k",
-        "--out",
-        "small",
-    ];
+    let small = words("engine bench sim:capacity=1MiB --rows 1k --out small");
     bench
         .flashproof(&small)
         .expect_error(3, &["the device has 1048576 bytes", "8 write blocks"]);
@@ -277,15 +217,7 @@ fn invalid_options_of_engine_bench_are_refused() {
         .flashproof(&["engine", "bench", "--size", "1MiB", "--out", OUT])
         .expect_error(3, &["store"]);
     std::fs::write(bench.path("there.json"), "mine").unwrap();
-    let there = [
-        "engine",
-        "bench",
-        "sim:",
-        "--out",
-        "unborn",
-        "--json",
-        "there.json",
-    ];
+    let there = words("engine bench sim: --out unborn --json there.json");
     bench
         .flashproof(&there)
         .expect_error(2, &["there.json", "it is there already", "--force"]);
@@ -322,32 +254,8 @@ fn invalid_options_of_engine_bench_are_refused() {
 
 /// Runs rows over loopback. `None`, with a message, without io_uring.
 fn over_loopback(bench: &Bench, more: &[&str]) -> Option<serde_json::Value> {
-    let run = [
-        "engine",
-        "bench",
-        "--loopback",
-        "--threads",
-        "1",
-        "-k",
-        "500",
-        "-z",
-        "8",
-        "-g",
-        "200",
-        "--sla",
-        "100%>3600s",
-    ];
-    let short = [
-        "--duration",
-        "1",
-        "--size",
-        "64MiB",
-        "--verify",
-        "--out",
-        OUT,
-        "--json",
-        "table.json",
-    ];
+    let run = words("engine bench --loopback --threads 1 -k 500 -z 8 -g 200 --sla 100%>3600s");
+    let short = words("--duration 1 --size 64MiB --verify --out run --json table.json");
     let ended = bench.flashproof(&[&run[..], &short, more].concat());
     if ended.stderr.contains("cannot make a ring") {
         return skip(&ended.stderr);

@@ -51,8 +51,8 @@ impl HeaderLines<'_, '_> {
             let expected = format!("a header of at most {HEADER_BYTES_MAX} bytes");
             return Err(self.error(line.number, &expected, "a longer one".to_owned()));
         }
-        if let (false, Some((_, version, Some(dialect)))) =
-            (self.version.is_empty(), version_in(&line.text))
+        if !self.version.is_empty()
+            && let Some((_, version, Some(dialect))) = version_in(&line.text)
         {
             self.restart = Some((version.to_owned(), dialect));
             return Err(self.wrong(&line, expected));
@@ -199,7 +199,9 @@ fn version(lines: &mut HeaderLines<'_, '_>) -> Result<(String, Dialect), LogRead
             Ok(line) => line,
             Err(error) => return Err(other.unwrap_or(error)),
         };
-        if let (None, Some((format, command))) = (&other, other_format(&line.text)) {
+        if other.is_none()
+            && let Some((format, command)) = other_format(&line.text)
+        {
             let found = format!("{format}, which \"{command}\" reads");
             other = Some(lines.error(line.number, EXPECTED, found));
         }
