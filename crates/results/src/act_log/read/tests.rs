@@ -132,6 +132,15 @@ fn a_devices_commit_writes_in_a_log_of_act_4_get_a_name_of_their_own() {
 }
 
 #[test]
+fn an_unknown_version_is_shown_up_to_its_60th_character() {
+    let long = error(&format!("ACT version 6.{}\n", "A".repeat(10_000)));
+    assert!(
+        long.contains("found ACT version \"6.AAA") && long.len() < 200,
+        "{long}"
+    );
+}
+
+#[test]
 fn a_log_that_begins_with_failed_starts_is_read_from_the_last_header() {
     let (clean, chunks) = read(STORAGE);
     let names = STORAGE.find("HISTOGRAM NAMES").unwrap();
