@@ -450,7 +450,8 @@ pub enum LogReadError {
     #[error("line {line}: {source}")]
     Io { line: u64, source: std::io::Error },
     #[error(
-        "line {line}: expected a log of ACT 3, 4, 5 or 6, found ACT version {}; nothing was read", quoted_start(version)
+        "line {line}: expected a log of ACT 3, 4, 5 or 6, found ACT version {}; nothing was read",
+        quoted_start(version)
     )]
     Version { line: u64, version: String },
     /// `version` is empty if the line with the version was not found.
