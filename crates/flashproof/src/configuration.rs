@@ -64,17 +64,21 @@ pub fn read_any(path: &Path, as_act: bool) -> Result<ActConfig, Failure> {
         ));
     }
     for (key, change) in &translation.changes {
-        let key = if key.is_empty() {
-            String::new()
-        } else {
-            format!("{key}: ")
-        };
-        console::note(&format!("{key}{change}"));
+        note_on_key(key, change);
     }
     if as_act {
         pace_as_act(path, &bytes, &mut translation.config)?;
     }
     Ok(translation.config)
+}
+
+/// Prints a note on the value of `key`; an empty key: on the whole configuration.
+pub fn note_on_key(key: &str, sentence: &str) {
+    if key.is_empty() {
+        console::note(sentence);
+    } else {
+        console::note(&format!("{key}: {sentence}"));
+    }
 }
 
 /// Reads the bytes of a configuration; `-` is standard input.

@@ -238,22 +238,18 @@ pub fn parsed(names: &[String]) -> Result<Vec<DeviceName>, Failure> {
 /// Refuses names that are patterns of a shell, or places to fill in (`/dev/sdc?` in ACT's sample): each would count as one
 /// drive.
 pub fn refuse_patterns(names: &[DeviceName]) -> Result<(), Failure> {
-    let names = names.iter().map(DeviceName::as_str);
-    let is_pattern = |name: &&str| name.contains(['[', '*', '?', '{']) && !Path::new(name).exists();
-    let problems: Vec<String> = names
-        .filter(is_pattern)
-        .map(|name| {
-            format!(
-                "cannot use the device {} - it is a pattern of a shell, not a device - name each device, joined by \
-                 commas, or let bash repeat the option, without quotes: --device=/dev/nvme{{0..3}}n1",
-                quoted(name)
-            )
-        })
-        .collect();
-    if problems.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::usages(problems))
+    let checked = names.iter().map(|name| {
+        let name = name.as_str();
+        if !name.contains(['[', '*', '?', '{']) || Path::new(name).exists() {
+            return Ok(());
+        }
+        Err(format!(
+            "cannot use the device {} - it is a pattern of a shell, not a device - name each device, joined by commas, or \
+             let bash repeat the option, without quotes: --device=/dev/nvme{{0..3}}n1",
+            quoted(name)
+        ))
+    });
+    collect_all(checked, Failure::usage).map(drop)
 }
 
 /// Rejects a file size if all devices are block devices: the size would be ignored, and the whole device used.

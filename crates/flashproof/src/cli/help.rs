@@ -272,12 +272,12 @@ const REMOVED: [(&str, &str, &str); 2] = [
 pub(super) fn suggestion(command: &Command, arguments: &[OsString]) -> Option<String> {
     let word = arguments.get(1)?.to_str()?;
     // flashproof fio reads dashes itself, as hyphens.
-    let refused: &[char] = if word == "fio" { &QUOTES } else { &MARKS };
-    if let Some(pasted) = arguments
+    let reads_dashes = word == "fio";
+    let mut pasted = arguments
         .iter()
-        .find_map(|argument| typographic(argument, refused))
-    {
-        return Some(pasted);
+        .filter_map(|argument| typographic(argument, reads_dashes));
+    if let Some(error) = pasted.next() {
+        return Some(error);
     }
     let removed = REMOVED
         .iter()
@@ -308,16 +308,13 @@ pub(super) fn suggestion(command: &Command, arguments: &[OsString]) -> Option<St
     Some(format!("{} is no command - {hint}", quoted(word)))
 }
 
-/// Typographic quotation marks.
-const QUOTES: [char; 5] = ['“', '”', '„', '‘', '’'];
-
-/// Typographic dashes and quotation marks.
-const MARKS: [char; 7] = ['—', '–', '“', '”', '„', '‘', '’'];
-
-/// The error for an argument that begins with one of `marks`, as in commands pasted from a text.
-fn typographic(argument: &OsStr, marks: &[char]) -> Option<String> {
+/// The error for an argument that begins with a typographic quotation mark or, unless the command `reads_dashes`, with a
+/// dash, as in commands pasted from a text.
+fn typographic(argument: &OsStr, reads_dashes: bool) -> Option<String> {
     let argument = argument.to_str()?;
-    argument.starts_with(marks).then(|| {
+    let is_refused = argument.starts_with(['“', '”', '„', '‘', '’'])
+        || !reads_dashes && argument.starts_with(['—', '–']);
+    is_refused.then(|| {
         format!(
             "cannot read the argument {argument} - it begins with a typographic dash or quotation mark - type it again \
              with -- or '"

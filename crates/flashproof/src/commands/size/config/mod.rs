@@ -13,7 +13,7 @@ mod ask;
 pub mod options;
 
 use crate::commands::size::config::options::ConfigArgs;
-use crate::configuration::{bytes_of, translation_of};
+use crate::configuration::{bytes_of, note_on_key, translation_of};
 use act::legacy::{self, ReadOptions, Translation};
 use act::load_summary::LoadSummary;
 use act::options::Test;
@@ -186,11 +186,7 @@ impl<'a> Draft<'a> {
             .map(without_key)
             .chain(changes);
         for (key, sentence) in notes.chain(self.drive_notes().into_iter().map(without_key)) {
-            console::note(&if key.is_empty() {
-                sentence.clone()
-            } else {
-                format!("{key}: {sentence}")
-            });
+            note_on_key(key, &sentence);
             document.note(key, &sentence);
         }
         if let Some(sentence) = self.uneven() {
